@@ -10,6 +10,7 @@ import (
 	"github.com/capgate/capgate/gateway/admin/summary"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/ratelimit/daily"
+	"github.com/capgate/capgate/policy/approvals/webhook"
 )
 
 // summaryFeature shows operators the state of all at a glance.
@@ -46,6 +47,7 @@ func (p *App) summary() summary.Config {
 		Near:    p.nearLimits,
 		Letters: func(ctx context.Context) (int, error) {
 			letters, err := p.letters().Dead(ctx, 0, maxLetters)
+			letters = slices.DeleteFunc(letters, func(l webhook.Letter) bool { return l.Malformed })
 			return len(letters), err
 		},
 		Drifted: func() (all []summary.Drift) {

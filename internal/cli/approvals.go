@@ -127,6 +127,7 @@ func (c *approvalsCommand) list(cmd *cobra.Command, conn grpc.ClientConnInterfac
 	})
 	return c.data(all, func(w io.Writer) {
 		t := newTable("ID", "STATE", "USER", "AGENT", "CAPABILITY", "TOOL", "AGE", "EXPIRES", "ANSWERED BY", "TENANT")
+		t.none = "no approvals"
 		t.on(c.out)
 		t.spare = []string{"ANSWERED BY", "EXPIRES", "AGENT", "TENANT"}
 		for _, a := range all.GetApprovals() {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,7 +12,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/capgate/capgate/internal/lib/untrusted"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
@@ -71,14 +69,21 @@ func (c *callsCommand) run(cmd *cobra.Command, conn grpc.ClientConnInterface, _ 
 	client := capgatepb.NewCallsClient(conn)
 	if !c.follow {
 		all, err := c.list(cmd.Context(), client)
+		var more string
+		if err == nil && c.since > 0 {
+			more = c.others(cmd.Context(), client, all)
+		}
 		return c.result(all, err, func(w io.Writer) {
-			for _, call := range all.GetCalls() {
-				c.line(w, call)
-			}
+			c.lines(w, all.GetCalls())
 			warnPartial(c.err, all.GetPartial())
 			if all.GetIncomplete() {
-				fmt.Fprintln(c.err, "capgate calls: not all calls of that time were searched; name a tenant, or a "+
-					"shorter time")
+				fmt.Fprintln(c.err, "not the calls of all tenants were searched; name one with --tenant")
+			}
+			switch {
+			case more != "":
+				fmt.Fprintln(c.err, more)
+			case len(all.GetCalls()) == 0:
+				fmt.Fprintln(c.err, "no calls")
 			}
 		})
 	}
@@ -99,13 +104,40 @@ func (c *callsCommand) list(ctx context.Context, client capgatepb.CallsClient) (
 		page, err := client.ListCalls(ctx, c.filter)
 		all.Calls, all.Partial = append(all.Calls, page.GetCalls()...), page.GetPartial()
 		all.Replica, all.Incomplete = page.GetReplica(), all.GetIncomplete() || page.GetIncomplete()
-		if len(all.GetCalls()) >= c.most {
+		if all.NextPageToken = page.GetNextPageToken(); len(all.GetCalls()) >= c.most {
 			return "", err
 		}
 		return page.GetNextPageToken(), err
 	})
 	slices.Reverse(all.GetCalls())
 	return all, err
+}
+
+// maxCounted bounds the calls that are counted but not shown.
+const maxCounted = 5000
+
+// others says how many calls are not shown, and how to see them; "": there are none.
+func (c *callsCommand) others(ctx context.Context, client capgatepb.CallsClient, shown *capgatepb.ListCallsResponse) (
+	text string) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	n, token := len(shown.GetCalls()), shown.GetNextPageToken()
+	counted := n
+	for token != "" && counted < n+maxCounted {
+		c.filter.PageToken, c.filter.PageSize = token, 500
+		page, err := client.ListCalls(ctx, c.filter)
+		if err != nil {
+			break // at least so many
+		}
+		counted, token = counted+len(page.GetCalls()), page.GetNextPageToken()
+	}
+	switch {
+	case token != "":
+		return fmt.Sprintf("the newest %d of more than %d calls are shown; -n %d shows more", n, counted, 10*max(n, 10))
+	case counted > n:
+		return fmt.Sprintf("the newest %d of %d calls are shown; -n %d shows all", n, counted, counted)
+	}
+	return ""
 }
 
 // stream returns a function for again. It prints the earlier calls once, when the stream has begun, and no call twice.
@@ -161,54 +193,28 @@ func (c *callsCommand) earlier(ctx context.Context, client capgatepb.CallsClient
 	return err
 }
 
-// line prints a call as one line: the time, the caller, the tool, how the call ended, how long it took, and its request
-// id. On a narrow terminal, the names are cut.
+// line prints a call that has just ended.
 func (c *callsCommand) line(w io.Writer, call *capgatepb.RecentCall) {
-	tint, result := green, call.GetCode()
-	switch {
-	case call.GetReason() != "":
-		tint, result = red, call.GetReason()
-	case call.GetOutcome() == "tool_error":
-		tint, result = yellow, "tool error"
-	case call.GetCode() != "OK":
-		tint = red
-	}
-	tool := untrusted.Word(call.GetTool())
-	if call.GetCapability() != "" {
-		tool = untrusted.Word(call.GetCapability()) + "." + tool
-	}
-	took := latency(float64(call.GetDuration().AsDuration()) / float64(time.Millisecond))
-	most := max(widthOf(c.out)-len("15:04:05  ")-len(result)-len(took)-3*columnGap, 0)
-	caller, id := callerOf(call), untrusted.Word(call.GetRequestId())
-	if most > 0 {
-		if len(id)+columnGap > most-2*readable {
-			id = "" // -o json has it
-		} else {
-			most -= len(id) + columnGap
-		}
-		caller = untrusted.Beginning(caller, max(most/3, readable)-1)
-		tool = untrusted.Beginning(tool, max(most-max(most/3, readable), readable)-1)
-	}
-	if colored(c.out) {
-		result = tint + result + plain
-	}
-	fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf("%s  %-10s  %-16s  %s  %s  %s",
-		call.GetTime().AsTime().Local().Format(time.TimeOnly), caller, tool, result, took, id), " "))
+	l, cells := followed(widthOf(c.out)), cellsOf(call, time.TimeOnly)
+	l.print(w, &cells, colored(c.out))
 }
 
-// callerOf names the caller, as precisely as the call does.
-func callerOf(call *capgatepb.RecentCall) string {
-	name := untrusted.Word(call.GetKey())
-	switch {
-	case call.GetUser() != "":
-		name = untrusted.Word(call.GetUser())
-	case call.GetAgent() != "":
-		name = untrusted.Word(call.GetAgent())
+// lines prints calls in aligned columns. Those of another day have a date.
+func (c *callsCommand) lines(w io.Writer, all []*capgatepb.RecentCall) {
+	layout := time.TimeOnly
+	for _, call := range all {
+		if call.GetTime().AsTime().Local().Format(time.DateOnly) != time.Now().Format(time.DateOnly) {
+			layout = "01-02 15:04:05"
+		}
 	}
-	if t := call.GetTenant(); t != "" && t != "default" {
-		name = untrusted.Word(t) + "/" + name
+	var cells []callCells
+	for _, call := range all {
+		cells = append(cells, cellsOf(call, layout))
 	}
-	return name
+	l := layoutOf(cells, widthOf(c.out))
+	for i := range cells {
+		l.print(w, &cells[i], colored(c.out))
+	}
 }
 
 // warnPartial says that a list is not whole.

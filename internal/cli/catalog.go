@@ -45,6 +45,7 @@ func (c *catalogCommand) list(cmd *cobra.Command, conn grpc.ClientConnInterface,
 	})
 	return c.result(all, err, func(w io.Writer) {
 		t := newTable("CAPABILITY", "TOOLS", "DRIFTED", "SOURCE", "DISCOVERED", "NOT CURRENT BECAUSE")
+		t.none = "no capabilities"
 		t.on(c.out)
 		for _, e := range all.GetCapabilities() {
 			t.row(e.GetCapability(), toolCount(e), e.GetDriftedCount(), e.GetSource(), ageOf(e.GetLastSuccess()),

@@ -42,6 +42,7 @@ func (c *changesCommand) list(cmd *cobra.Command, conn grpc.ClientConnInterface,
 	})
 	return c.result(all, err, func(w io.Writer) {
 		t := newTable("AGE", "WHO", "WHAT", "OF", "TENANT", "REPLICA")
+		t.none = "no changes"
 		t.on(c.out)
 		t.spare = []string{"REPLICA", "TENANT"}
 		for _, change := range all.GetChanges() {

@@ -62,6 +62,7 @@ func (c *enginesCommand) list(cmd *cobra.Command, conn grpc.ClientConnInterface,
 	})
 	return c.result(all, err, func(w io.Writer) {
 		t := newTable("ENGINE")
+		t.none = "no engines"
 		for _, e := range all.GetEngines() {
 			t.row(e.GetId())
 		}
@@ -92,6 +93,7 @@ func (c *enginesCommand) sessions(cmd *cobra.Command, conn grpc.ClientConnInterf
 		&openparallaxv1.ListSessionsRequest{Limit: math.MaxInt32})
 	return c.result(all, err, func(w io.Writer) {
 		t := newTable("SESSION", "MODE", "MESSAGES", "UPDATED", "TITLE")
+		t.none = "no sessions"
 		t.on(c.out)
 		for _, s := range all.GetSessions() {
 			mode := openparallaxv1.SessionMode_name[int32(s.GetMode())]

@@ -189,6 +189,7 @@ func (c *keysCommand) list(cmd *cobra.Command, conn grpc.ClientConnInterface, ar
 	})
 	return c.result(all, err, func(w io.Writer) {
 		t := newTable("ID", "NAME", "STATE", "SCOPES", "ASSERTS", "ENDS", "REPLACED BY", "SOURCE", "AGE", "CREATED BY")
+		t.none = "no keys"
 		t.on(c.out)
 		t.spare = []string{"SOURCE", "CREATED BY", "AGE", "REPLACED BY", "ASSERTS"}
 		for _, k := range all.GetKeys() {

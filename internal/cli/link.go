@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -34,7 +36,7 @@ func newLinkCommand(std stdio) *cobra.Command {
 	l := &clientEntry{}
 	c := &cobra.Command{Use: "link CLIENT", Short: "connect an MCP client to a gateway", Long: linkHelp,
 		Example: linkExample}
-	c.Flags().StringVar(&l.URL, "url", "http://localhost:8080/mcp", "`URL` of MCP at the gateway's public port")
+	c.Flags().StringVar(&l.URL, "url", "http://localhost:8080/mcp", "`URL` of the gateway's public port; /mcp is added if it lacks it")
 	c.Flags().StringVar(&l.Name, "name", "capgate", "`name` of the entry")
 	c.Flags().BoolVar(&l.Key, "key", false, "send an API key or a token")
 	c.Flags().BoolVar(&l.writes, "write", false, "add the entry to the client's file")
@@ -72,10 +74,20 @@ func (l *clientEntry) check(args []string) (*mcpclients.Client, error) {
 	if _, err := weburl.Parse(l.URL, "https://capgate.example.com/mcp"); err != nil {
 		return nil, usageError("--url %s", err)
 	}
+	l.URL = withPath(l.URL)
 	if l.Name == "" {
 		return nil, usageError("--name is empty")
 	}
 	return &all[at], nil
+}
+
+// withPath returns a URL with the path of MCP. A URL that a user copies from a browser often lacks it.
+func withPath(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/mcp") {
+		return text
+	}
+	return u.JoinPath("mcp").String()
 }
 
 func (l *clientEntry) run(c *mcpclients.Client, std stdio) error {

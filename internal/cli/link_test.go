@@ -35,6 +35,23 @@ func TestLinkPrintsEntries(t *testing.T) {
 	}
 }
 
+// TestLinkCompletesTheURL: a URL without the path of MCP gets it, below a path that a proxy adds; one with it stays.
+func TestLinkCompletesTheURL(t *testing.T) {
+	t.Parallel()
+	for given, want := range map[string]string{
+		"https://capgate.example.com":              "https://capgate.example.com/mcp",
+		"https://capgate.example.com/":             "https://capgate.example.com/mcp",
+		"https://example.com/capgate/":             "https://example.com/capgate/mcp",
+		"https://example.com/capgate/mcp":          "https://example.com/capgate/mcp",
+		"https://example.com/mcp/":                 "https://example.com/mcp/",
+		"http://localhost:8080?capability=weather": "http://localhost:8080/mcp?capability=weather",
+	} {
+		if code, out := linked(t, "cursor", "--url", given); code != 0 || !strings.Contains(out, `"`+want+`"`) {
+			t.Errorf("%s: exit %d\n%s", given, code, out)
+		}
+	}
+}
+
 // linked runs capgate link.
 func linked(t *testing.T, args ...string) (code int, out string) {
 	t.Helper()

@@ -52,6 +52,17 @@ func TestCallsCommand(t *testing.T) {
 		text := run("--since", "1h", "--query", "req-of")
 		return strings.Count(text, "\n") == 2 && strings.Index(text, "ann") < strings.Index(text, "bob"), text
 	})
+	_, stdout, stderr := runProgram(t, nil, "calls", "--admin", admin, "--since", "1h", "--query", "req-of", "-n", "1")
+	if strings.Count(stdout, "\n") != 1 ||
+		!strings.Contains(stderr, "the newest 1 of 2 calls are shown; -n 2 shows all") {
+		t.Errorf("one of two: %q, %q", stdout, stderr)
+	}
+	for flag, value := range map[string]string{"--outcome": "tool_error", "--code": "UNAVAILABLE"} {
+		exit, _, stderr := runProgram(t, nil, "calls", "--admin", admin, flag, "foo")
+		if exit == 0 || !strings.Contains(stderr, value) {
+			t.Errorf("%s foo: exit status %d: %s", flag, exit, stderr)
+		}
+	}
 	if exit, _, _ := runProgram(t, nil, "calls", "--admin", admin, "--since", "1h", "--follow"); exit != 2 {
 		t.Errorf("--since with --follow: exit status %d", exit)
 	}

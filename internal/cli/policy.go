@@ -124,6 +124,7 @@ func (c *policyCommand) list(cmd *cobra.Command, conn grpc.ClientConnInterface, 
 	})
 	return c.result(all, err, func(w io.Writer) {
 		t := newTable("USER", "AGENT", "CAPABILITY", "TOOL", "POLICY", "AGE", "SET BY", "TENANT")
+		t.none = "no rules"
 		t.on(c.out)
 		t.spare = []string{"SET BY", "AGE"}
 		for _, r := range all.GetPolicies() {

@@ -50,6 +50,7 @@ func (c *sessionsCommand) list(cmd *cobra.Command, conn grpc.ClientConnInterface
 	})
 	return c.result(whole{all}, err, func(w io.Writer) {
 		t := newTable("ID", "NAME", "AT", "VIA", "TENANT", "AGE", "ENDS")
+		t.none = "no sessions"
 		t.on(c.out)
 		t.spare = []string{"VIA", "TENANT", "AGE"}
 		for _, s := range all.GetSessions() {

@@ -17,6 +17,7 @@ func printFleets(w io.Writer, all *capgatepb.ListFleetsResponse, now time.Time, 
 	fmt.Fprintf(w, "replica %s, redis %s, %s\n\n", all.GetGateway().GetReplica(),
 		all.GetGateway().GetRedis(), count(int(all.GetTotalSize()), "fleet"))
 	t := newTable("CAPABILITY", "BACKEND", "STATE", "AGE", "IN FLIGHT", "LATENCY", "PROBED BY", "REASON")
+	t.none = "no backends"
 	t.on(out)
 	t.spare = []string{"PROBED BY", "LATENCY", "IN FLIGHT"}
 	for _, f := range all.GetFleets() {

@@ -16,6 +16,7 @@ type table struct {
 	rows  [][]string
 	color bool     // of states
 	width int      // columns of the terminal; 0: any number
+	none  string   // printed in place of a table without rows; optional
 	spare []string // names of the columns that a narrow terminal can do without, the least important first
 }
 
@@ -38,6 +39,10 @@ func (t *table) on(out any) {
 
 // print writes the table. The last column may be ragged.
 func (t *table) print(w io.Writer) {
+	if len(t.rows) == 1 && t.none != "" {
+		fmt.Fprintln(w, t.none)
+		return
+	}
 	left := t.fit()
 	widths, most := t.widths(), t.most()
 	if t.width <= 0 {

@@ -99,3 +99,15 @@ func TestIdsStayWhole(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", got.String(), want)
 	}
 }
+
+// TestAnEmptyTableIsASentence: a list without items prints what it lacks, not a header alone.
+func TestAnEmptyTableIsASentence(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	table := newTable("ID", "NAME")
+	table.none = "no keys"
+	table.print(&b)
+	if b.String() != "no keys\n" {
+		t.Errorf("%q", b.String())
+	}
+}

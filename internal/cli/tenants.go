@@ -167,6 +167,7 @@ func (c *tenantsCommand) list(cmd *cobra.Command, conn grpc.ClientConnInterface,
 	})
 	return c.result(all, err, func(w io.Writer) {
 		table := newTable("TENANT", "NAME", "CAPABILITIES", "MAY CALL", "SOURCE", "CHANGED", "CHANGED BY")
+		table.none = "no tenants"
 		table.on(c.out)
 		table.spare = []string{"CHANGED BY", "CHANGED", "SOURCE"}
 		for _, t := range all.GetTenants() {

@@ -45,10 +45,16 @@ func (c *webhooksCommand) list(cmd *cobra.Command, conn grpc.ClientConnInterface
 		page, err := capgatepb.NewWebhooksClient(conn).ListDeadLetters(cmd.Context(),
 			&capgatepb.ListDeadLettersRequest{Query: c.query, PageSize: 100, PageToken: token})
 		all.Dead, all.Destinations = append(all.Dead, page.GetDead()...), page.GetDestinations()
+		all.Malformed += page.GetMalformed()
 		return page.GetNextPageToken(), err
 	})
 	return c.result(whole{all}, err, func(w io.Writer) {
-		if len(all.GetDead()) == 0 && c.query == "" {
+		skipped(w, all.GetMalformed())
+		switch {
+		case len(all.GetDead()) == 0 && c.query != "":
+			fmt.Fprintln(w, "no dead letter fits the query")
+			return
+		case len(all.GetDead()) == 0:
 			to := "no notices are configured (approvals.notices)"
 			if names := all.GetDestinations(); len(names) > 0 {
 				to = "all notices to " + untrusted.Word(strings.Join(names, ", ")) + " arrived"
@@ -90,8 +96,17 @@ func (c *webhooksCommand) retry(cmd *cobra.Command, conn grpc.ClientConnInterfac
 			return err
 		}
 		all.Retried, all.More = all.GetRetried()+part.GetRetried(), part.GetMore() && part.GetRetried() > 0
+		all.Malformed = max(all.GetMalformed(), part.GetMalformed())
 	}
 	return c.data(whole{all}, func(w io.Writer) {
+		skipped(w, all.GetMalformed())
 		fmt.Fprintf(w, "retried: %s\n", count(int(all.GetRetried()), "dead letter"))
 	})
+}
+
+// skipped says how many dead letters were skipped.
+func skipped(w io.Writer, malformed int32) {
+	if malformed > 0 {
+		fmt.Fprintf(w, "skipped: %s in Redis that cannot be decoded\n", count(int(malformed), "dead letter"))
+	}
 }

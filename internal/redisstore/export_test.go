@@ -213,3 +213,10 @@ func ReadReply(v any, err error) (n int64, text string, fields map[string]string
 	r := replyOf(c)
 	return r.int(), r.text(), r.fields(), r.end()
 }
+
+// SetLetter replaces the text of a dead letter.
+func SetLetter(ctx context.Context, w *Webhooks, id, text string) error {
+	return w.do(ctx, func(ctx context.Context, r redis.Cmdable) error {
+		return r.HSet(ctx, w.scriptKeys()[5], id, text).Err()
+	})
+}

@@ -193,22 +193,32 @@ func droppedOf(n int, err error) (int, error) {
 func (w *Webhooks) Dead(ctx context.Context, skip, most int) (letters []webhook.Letter, err error) {
 	r := w.read(ctx, deadScript, w.scriptKeys(), skip, most)
 	for r.more() {
-		id, died, text := r.text(), r.text(), r.text()
-		all, ok := splitWords(text, 6)
-		if !ok {
+		l := letterOf(r.text(), r.text(), r.text())
+		if l.Malformed {
 			w.malformed(w.scriptKeys()[5])
-			continue
-		}
-		var l webhook.Letter
-		l.Event, ok = eventOf(id, all[:4])
-		attempts, bad := strconv.Atoi(all[4])
-		if l.Attempts, l.Reason = attempts, all[5]; !ok || bad != nil || !parseMillis(&l.Died, died) {
-			w.malformed(w.scriptKeys()[5])
-			continue
 		}
 		letters = append(letters, l)
 	}
 	return letters, r.end()
+}
+
+// letterOf decodes a dead letter.
+func letterOf(id, died, text string) (l webhook.Letter) {
+	dated := parseMillis(&l.Died, died)
+	malformed := webhook.Letter{Event: webhook.Event{ID: id}, Died: l.Died, Malformed: true}
+	all, ok := splitWords(text, 6)
+	if !ok || !dated {
+		return malformed
+	}
+	var err error
+	if l.Event, ok = eventOf(id, all[:4]); !ok {
+		return malformed
+	}
+	if l.Attempts, err = strconv.Atoi(all[4]); err != nil {
+		return malformed
+	}
+	l.Reason = all[5]
+	return l
 }
 
 // Retry implements webhook.Store.

@@ -116,6 +116,29 @@ func TestEntriesAreOneReplicasAtATime(t *testing.T) {
 	})
 }
 
+// TestAMalformedLetterIsSkipped: it has its place in the list, so that no page ends at it.
+func TestAMalformedLetterIsSkipped(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		s := open()
+		w := s.Notices("ops")
+		put(t, s, 3, 10)
+		entries, _, _ := claim(t, w, 9, time.Hour)
+		for i := range entries {
+			_, err := w.DeadLetter(t.Context(), &entries[i], "why", 9)
+			check.Must(t, err)
+		}
+		letters, err := w.Dead(t.Context(), 0, 10)
+		check.Must(t, err)
+		check.Must(t, redisstore.SetLetter(t.Context(), w, letters[1].ID, "not a letter"))
+		got, err := w.Dead(t.Context(), 0, 3)
+		check.Must(t, err)
+		if len(got) != 3 || !got[1].Malformed || got[1].ID != letters[1].ID || got[0] != letters[0] ||
+			got[2] != letters[2] {
+			t.Errorf("dead: %+v", got)
+		}
+	})
+}
+
 func TestTheOutboxIsBounded(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s := open()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/capgate/capgate/policy/approvals"
@@ -67,11 +68,12 @@ func (m *memory) Past(_ context.Context, tenant string, from, to time.Time, befo
 	defer leave()
 	last := len(m.past.all)
 	if before != "" {
-		last, _ = strconv.Atoi(before)
+		_, number, _ := strings.Cut(before, "-")
+		last, _ = strconv.Atoi(number)
 	}
 	for i := last - 1; i >= 0 && len(page) < most && err == nil; i-- {
 		if p := m.past.all[i]; p.Tenant == tenant && !p.Kept.Before(from) && !p.Kept.After(to) {
-			page, next = append(page, p), strconv.Itoa(i)
+			page, next = append(page, p), fmt.Sprintf("%d-%d", p.Kept.UnixMilli(), i)
 		}
 	}
 	if len(page) < most {

@@ -3,6 +3,8 @@ package calls
 import (
 	"context"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/archive"
 	"github.com/capgate/capgate/internal/lib/paging"
@@ -29,6 +31,9 @@ func (s *Service) search(ctx context.Context, req *capgatepb.ListCallsRequest, f
 	}
 	resp := &capgatepb.ListCallsResponse{Replica: s.Recent.Replica(), NextPageToken: paging.Token(found.Next),
 		Incomplete: found.Incomplete}
+	if !found.Since.IsZero() {
+		resp.SearchedSince = timestamppb.New(found.Since)
+	}
 	for i := range found.Entries {
 		resp.Calls = append(resp.Calls, s.message(&found.Entries[i]))
 	}

@@ -86,6 +86,9 @@ func (s *Service) filter(ctx context.Context, r request) (f recent.Filter, err e
 			return f, call.InvalidField(invalid, name, "it must have at most 256 bytes")
 		}
 	}
+	if refusal := known(f.Code, f.Outcome); refusal != nil {
+		return f, refusal
+	}
 	query, refusal := search.Read(invalid, r.GetQuery())
 	if refusal != nil {
 		return f, refusal

@@ -54,6 +54,8 @@ func unreadable(parameter string) *call.Refusal {
 var (
 	refusedBody = &call.Refusal{Kind: call.InvalidArgument, Reason: "INVALID_BODY",
 		Message: `the body must be JSON with either session, an id, or name, as GET /v1/sessions has them`}
+	refusedUnlisted = &call.Refusal{Kind: call.NotFound, Reason: "SESSION_UNKNOWN",
+		Message: "the list has no such session, as GET /v1/sessions shows; if there is one, it has ended now"}
 	refusedSize = call.InvalidField("INVALID_PAGE_SIZE", "page_size", "it must be a non-negative number")
 )
 
@@ -111,13 +113,18 @@ func (s server) ListSessions(ctx context.Context,
 func position(r *session.Record) string { return fmt.Sprintf("%020d-%s", r.Issued.UnixMilli(), r.ID) }
 
 // RevokeSessions implements capgatepb.OperatorsServer. It ends one session, or all sessions of a person or key, at all
-// replicas.
+// replicas. A list that is full lacks sessions, so what it does not have is revoked too.
 func (s server) RevokeSessions(ctx context.Context,
 	req *capgatepb.RevokeSessionsRequest) (*capgatepb.RevokeSessionsResponse, error) {
 	if (req.GetSession() == "") == (req.GetName() == "") || len(req.GetSession()) > maxID ||
 		len(req.GetName()) > maxBody {
 		return nil, refusedBody
 	}
+	// An error of the list does not hold up a revocation.
+	listed, away := s.cfg.SignIn.Sessions.List(ctx)
+	known := away != nil || slices.ContainsFunc(listed, func(r session.Record) bool {
+		return r.ID == req.GetSession() || r.Name == req.GetName()
+	})
 	ended, refusal := req.GetSession(), (*call.Refusal)(nil)
 	if ended != "" {
 		refusal = s.cfg.SignIn.Sessions.End(ctx, ended, time.Time{})
@@ -129,5 +136,8 @@ func (s server) RevokeSessions(ctx context.Context,
 		return nil, refusal
 	}
 	admin.Record(ctx, s.cfg.SignIn.Audit, "session.revoked", "", "session", ended)
+	if !known {
+		return nil, refusedUnlisted
+	}
 	return new(capgatepb.RevokeSessionsResponse), nil
 }

@@ -65,15 +65,13 @@ func (s *server) ListDeadLetters(ctx context.Context,
 	if refusal != nil {
 		return nil, refusal
 	}
-	list := s.dead
-	if len(query) > 0 {
-		list = paging.Matching(list, matching(query))
-	}
-	found, next, err := list(ctx, strconv.FormatUint(skip, 10), size)
+	resp := &capgatepb.ListDeadLettersResponse{Destinations: s.destinations()}
+	found, next, err := paging.Matching(s.dead, matching(query, &resp.Malformed))(ctx,
+		strconv.FormatUint(skip, 10), size)
 	if err != nil {
 		return nil, refusedAway
 	}
-	resp := &capgatepb.ListDeadLettersResponse{Destinations: s.destinations(), NextPageToken: next}
+	resp.NextPageToken = next
 	for i := range found {
 		resp.Dead = append(resp.Dead, message(&found[i]))
 	}
@@ -90,9 +88,14 @@ func (s *server) dead(ctx context.Context, after string, most int) (found []webh
 	return found, next, err
 }
 
-// matching returns a function that reports whether a query matches a letter.
-func matching(query search.Query) func(webhook.Letter) bool {
+// matching returns a function that reports whether a query matches a letter. It counts malformed letters, which do not
+// match.
+func matching(query search.Query, malformed *int32) func(webhook.Letter) bool {
 	return func(l webhook.Letter) bool {
+		if l.Malformed {
+			*malformed++
+			return false
+		}
 		return query.Matches(l.ID, l.Destination, "approval."+string(l.Kind), l.Tenant, l.Approval, l.Reason)
 	}
 }
@@ -124,8 +127,9 @@ func (s *server) RetryDeadLetters(ctx context.Context,
 		return nil, refusal
 	}
 	// Letters are collected before the first retry: one that dies again is not retried twice.
-	found, next, err := paging.Matching(s.dead, matching(query))(ctx, "", maxRetries)
-	resp := &capgatepb.RetryDeadLettersResponse{More: next != ""}
+	resp := new(capgatepb.RetryDeadLettersResponse)
+	found, next, err := paging.Matching(s.dead, matching(query, &resp.Malformed))(ctx, "", maxRetries)
+	resp.More = next != ""
 	for _, l := range slices.Backward(found) {
 		var retried bool
 		if retried, err = s.letters.Retry(ctx, l.ID); err != nil {

@@ -18,7 +18,7 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// lettersOf is a number of dead letters; negative: reading fails.
+// lettersOf is a number of dead letters; negative: reading fails. One of a hundred is malformed.
 type lettersOf int
 
 func (n lettersOf) Dead(_ context.Context, skip, most int) (page []webhook.Letter, err error) {
@@ -29,6 +29,9 @@ func (n lettersOf) Dead(_ context.Context, skip, most int) (page []webhook.Lette
 		l := webhook.Letter{Destination: "ops", Attempts: i, Reason: "HTTP status 502", Died: time.UnixMilli(2000)}
 		l.Event = webhook.Event{ID: fmt.Sprint("msg_", i), Tenant: "acme", Approval: "apr_1",
 			Kind: approvals.EventCreated, At: time.UnixMilli(1000)}
+		if i%100 == 50 {
+			l = webhook.Letter{Event: webhook.Event{ID: l.ID}, Malformed: true}
+		}
 		page = append(page, l)
 	}
 	return page, nil
@@ -64,7 +67,7 @@ func TestDeadLetters(t *testing.T) {
 		{2, "GET", dead, 200, `"destinations":["ops","webhook"]`},
 		{3, "GET", dead + "?page_size=2", 200, `"next_page_token":"2"`},
 		{3, "GET", dead + "?page_size=2&page_token=2", 200, `{"dead":[{"id":"msg_2",`},
-		{250, "GET", dead + "?page_size=1000", 200, `"next_page_token":"100"`},
+		{250, "GET", dead + "?page_size=1000", 200, `"next_page_token":"101","malformed":1`},
 		{1, "GET", dead + "?page_size=-1", 400, "INVALID_PAGE_SIZE"},
 		{-1, "GET", dead, 503, "WEBHOOKS_UNAVAILABLE"},
 		{250, "GET", dead + "?query=MSG_249", 200, `{"dead":[{"id":"msg_249",`},
@@ -80,14 +83,15 @@ func TestDeadLetters(t *testing.T) {
 			t.Errorf("%s %s: %d %s", test.method, test.path, code, body)
 		}
 	}
-	seen := 0
+	seen, malformed := 0, 0
 	for token := "0"; token != ""; {
 		var page capgatepb.ListDeadLettersResponse
 		_, body := ask(250, "GET", dead+"?page_token="+token)
 		check.Must(t, protojson.Unmarshal([]byte(body), &page))
 		seen, token = seen+len(page.GetDead()), page.GetNextPageToken()
+		malformed += int(page.GetMalformed())
 	}
-	if seen != 250 {
-		t.Errorf("%d in all pages", seen)
+	if seen != 248 || malformed != 2 {
+		t.Errorf("%d in all pages, and %d malformed ones", seen, malformed)
 	}
 }

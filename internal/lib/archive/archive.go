@@ -18,6 +18,9 @@ const (
 	// maxScan bounds the entries that a search reads.
 	maxScan  = 20_000
 	scanPage = 500
+	// maxLate bounds the entries of an owner that a search reads besides, because they were added after the end of a
+	// page. It is the most that an owner has.
+	maxLate = 100_000
 	// MaxOwners bounds the owners of a search.
 	MaxOwners = 40
 )
@@ -50,7 +53,8 @@ type Search[T any] struct {
 	// Late is the longest time between the time of an entry and its addition to the archive; later ones may be missed.
 	Late time.Duration
 	// Page returns entries of an owner that were added between two times and before a mark, the newest first, and the
-	// mark of the next page; "": there is none.
+	// mark of the next page; "": there is none. A mark is the time of the addition of the oldest one in ms, and what
+	// follows a "-", as the id of an entry of a Redis stream.
 	Page func(ctx context.Context, owner string, from, to time.Time, before string, most int) ([]T, string, error)
 	// At returns the time and the id of an entry.
 	At      func(*T) (time.Time, string)
@@ -61,7 +65,10 @@ type Search[T any] struct {
 type Found[T any] struct {
 	Entries []T    // the newest first
 	Next    string // Before of the next page; "": there is none
-	// Incomplete: some owners, or some older entries, were not searched.
+	// Since is the time from which on entries were searched. Next goes on from there. Zero: the page is full, or all of
+	// the range was searched.
+	Since time.Time
+	// Incomplete: some owners were not searched, or some entries.
 	Incomplete bool
 }
 
@@ -70,30 +77,40 @@ func (s *Search[T]) Among(ctx context.Context, owners []string) (found Found[T],
 	if len(owners) > MaxOwners {
 		owners, found.Incomplete = owners[:MaxOwners], true
 	}
+	var since time.Time // the latest start of what was read of an owner
 	for _, owner := range owners {
-		entries, all, err := s.scan(ctx, owner, max(scanPage, maxScan/len(owners)))
+		entries, from, all, err := s.scan(ctx, owner, max(scanPage, maxScan/len(owners)))
 		if err != nil {
 			return found, err
 		}
 		found.Entries, found.Incomplete = append(found.Entries, entries...), found.Incomplete || !all
+		if from.After(since) {
+			since = from
+		}
+	}
+	if !since.IsZero() {
+		found.Since, found.Next = since, Position(since, "")
+		found.Entries = slices.DeleteFunc(found.Entries, func(e T) bool { return s.position(&e) < found.Next })
 	}
 	slices.SortFunc(found.Entries, func(a, b T) int { return cmp.Compare(s.position(&b), s.position(&a)) })
 	found.Entries = slices.CompactFunc(found.Entries, func(a, b T) bool { return s.position(&a) == s.position(&b) })
 	if len(found.Entries) > s.Most {
 		found.Entries = found.Entries[:s.Most]
-		found.Next = s.position(&found.Entries[s.Most-1])
+		found.Next, found.Since = s.position(&found.Entries[s.Most-1]), time.Time{}
 	}
 	return found, nil
 }
 
-// scan returns at least the newest Most+1 entries of an owner that the search selects, as far as it reads. all is false
-// if it stopped after most entries.
-func (s *Search[T]) scan(ctx context.Context, owner string, most int) (entries []T, all bool, err error) {
+// scan returns entries of an owner that the search selects, up to more than Most of them or as many as it reads. If it
+// stopped before the end, since is a time from which on it has read all; what it has not read was added before, and so
+// is older. all is false if that time is unknown, or no earlier than the page.
+func (s *Search[T]) scan(ctx context.Context, owner string, most int) (entries []T, since time.Time, all bool,
+	err error) {
 	to := s.end().Add(s.Late)
 	for mark, read := "", 0; ; {
 		page, next, err := s.Page(ctx, owner, s.From, to, mark, scanPage)
 		if err != nil {
-			return nil, false, err
+			return nil, since, false, err
 		}
 		for i := range page {
 			if s.selects(&page[i]) {
@@ -101,13 +118,30 @@ func (s *Search[T]) scan(ctx context.Context, owner string, most int) (entries [
 			}
 		}
 		read, mark = read+len(page), next
-		switch {
-		case mark == "", len(entries) > s.Most:
-			return entries, true, nil
-		case read >= most:
-			return entries, false, nil
+		if mark == "" {
+			return entries, time.Time{}, true, nil
+		}
+		if len(entries) <= s.Most && read < most {
+			continue
+		}
+		// Entries that were added after the end of the page must not hold up the search.
+		added, ok := addedAt(mark)
+		switch since = added.Add(time.Millisecond); {
+		case ok && !since.After(s.From):
+			return entries, time.Time{}, true, nil
+		case ok && since.Before(s.end()):
+			return entries, since, true, nil
+		case read >= most+maxLate || !ok:
+			return entries, time.Time{}, false, nil
 		}
 	}
+}
+
+// addedAt returns the time of a mark.
+func addedAt(mark string) (time.Time, bool) {
+	text, _, _ := strings.Cut(mark, "-")
+	ms, err := strconv.ParseInt(text, 10, 64)
+	return time.UnixMilli(ms), err == nil
 }
 
 // end returns the time of the newest entries that the search may select.

@@ -32,6 +32,7 @@ type Letter struct {
 	Attempts    int
 	Reason      string    // result of the last attempt
 	Died        time.Time // by the store's clock
+	Malformed   bool      // the store cannot decode it: the rest but ID and Died is missing
 }
 
 // Sizes are the numbers of entries of all replicas.
@@ -65,7 +66,7 @@ type Store interface {
 	// DeadLetter makes an entry a dead letter, unless its lease has ended: ErrMoved. It removes the oldest letters
 	// beyond most, and returns their number.
 	DeadLetter(ctx context.Context, e *Entry, why string, most int) (dropped int, err error)
-	// Dead returns letters, the newest first, after the first skip.
+	// Dead returns letters, the newest first, after the first skip. Those that it cannot decode are Malformed.
 	Dead(ctx context.Context, skip, most int) ([]Letter, error)
 	// Retry puts a dead letter into the outbox as a new entry. It returns false if there is no such letter.
 	Retry(ctx context.Context, id string) (bool, error)

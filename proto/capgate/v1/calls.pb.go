@@ -478,8 +478,11 @@ type ListCallsResponse struct {
 	Partial bool `protobuf:"varint,3,opt,name=partial,proto3" json:"partial,omitempty"`
 	// The replica that responds.
 	Replica string `protobuf:"bytes,4,opt,name=replica,proto3" json:"replica,omitempty"`
-	// A search did not read all calls of past days: name a tenant, or a shorter time.
-	Incomplete    bool `protobuf:"varint,5,opt,name=incomplete,proto3" json:"incomplete,omitempty"`
+	// A search did not read the calls of all tenants: name a tenant, or a shorter time.
+	Incomplete bool `protobuf:"varint,5,opt,name=incomplete,proto3" json:"incomplete,omitempty"`
+	// A search reads at most 20,000 calls a page. The calls that ended since this time were searched; the next page goes
+	// on with earlier ones. Absent: all of the time were searched, or the page is full.
+	SearchedSince *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=searched_since,json=searchedSince,proto3" json:"searched_since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -547,6 +550,13 @@ func (x *ListCallsResponse) GetIncomplete() bool {
 		return x.Incomplete
 	}
 	return false
+}
+
+func (x *ListCallsResponse) GetSearchedSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SearchedSince
+	}
+	return nil
 }
 
 type WatchCallsRequest struct {
@@ -867,7 +877,7 @@ const file_capgate_v1_calls_proto_rawDesc = "" +
 	"\aoutcome\x18\f \x01(\tR\aoutcome\x129\n" +
 	"\n" +
 	"start_time\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x125\n" +
-	"\bend_time\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\"\xbd\x01\n" +
+	"\bend_time\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\"\x80\x02\n" +
 	"\x11ListCallsResponse\x12,\n" +
 	"\x05calls\x18\x01 \x03(\v2\x16.capgate.v1.RecentCallR\x05calls\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x18\n" +
@@ -875,7 +885,8 @@ const file_capgate_v1_calls_proto_rawDesc = "" +
 	"\areplica\x18\x04 \x01(\tR\areplica\x12\x1e\n" +
 	"\n" +
 	"incomplete\x18\x05 \x01(\bR\n" +
-	"incomplete\"\xac\x02\n" +
+	"incomplete\x12A\n" +
+	"\x0esearched_since\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\rsearchedSince\"\xac\x02\n" +
 	"\x11WatchCallsRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x1e\n" +
 	"\n" +
@@ -924,22 +935,23 @@ var file_capgate_v1_calls_proto_goTypes = []any{
 	(*durationpb.Duration)(nil),   // 7: google.protobuf.Duration
 }
 var file_capgate_v1_calls_proto_depIdxs = []int32{
-	6, // 0: capgate.v1.RecentCall.time:type_name -> google.protobuf.Timestamp
-	7, // 1: capgate.v1.RecentCall.duration:type_name -> google.protobuf.Duration
-	5, // 2: capgate.v1.RecentCall.policy:type_name -> capgate.v1.RecentCall.Decision
-	6, // 3: capgate.v1.ListCallsRequest.start_time:type_name -> google.protobuf.Timestamp
-	6, // 4: capgate.v1.ListCallsRequest.end_time:type_name -> google.protobuf.Timestamp
-	0, // 5: capgate.v1.ListCallsResponse.calls:type_name -> capgate.v1.RecentCall
-	0, // 6: capgate.v1.WatchCallsResponse.call:type_name -> capgate.v1.RecentCall
-	1, // 7: capgate.v1.Calls.ListCalls:input_type -> capgate.v1.ListCallsRequest
-	3, // 8: capgate.v1.Calls.WatchCalls:input_type -> capgate.v1.WatchCallsRequest
-	2, // 9: capgate.v1.Calls.ListCalls:output_type -> capgate.v1.ListCallsResponse
-	4, // 10: capgate.v1.Calls.WatchCalls:output_type -> capgate.v1.WatchCallsResponse
-	9, // [9:11] is the sub-list for method output_type
-	7, // [7:9] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	6,  // 0: capgate.v1.RecentCall.time:type_name -> google.protobuf.Timestamp
+	7,  // 1: capgate.v1.RecentCall.duration:type_name -> google.protobuf.Duration
+	5,  // 2: capgate.v1.RecentCall.policy:type_name -> capgate.v1.RecentCall.Decision
+	6,  // 3: capgate.v1.ListCallsRequest.start_time:type_name -> google.protobuf.Timestamp
+	6,  // 4: capgate.v1.ListCallsRequest.end_time:type_name -> google.protobuf.Timestamp
+	0,  // 5: capgate.v1.ListCallsResponse.calls:type_name -> capgate.v1.RecentCall
+	6,  // 6: capgate.v1.ListCallsResponse.searched_since:type_name -> google.protobuf.Timestamp
+	0,  // 7: capgate.v1.WatchCallsResponse.call:type_name -> capgate.v1.RecentCall
+	1,  // 8: capgate.v1.Calls.ListCalls:input_type -> capgate.v1.ListCallsRequest
+	3,  // 9: capgate.v1.Calls.WatchCalls:input_type -> capgate.v1.WatchCallsRequest
+	2,  // 10: capgate.v1.Calls.ListCalls:output_type -> capgate.v1.ListCallsResponse
+	4,  // 11: capgate.v1.Calls.WatchCalls:output_type -> capgate.v1.WatchCallsResponse
+	10, // [10:12] is the sub-list for method output_type
+	8,  // [8:10] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_capgate_v1_calls_proto_init() }

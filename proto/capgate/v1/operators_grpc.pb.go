@@ -36,7 +36,8 @@ type OperatorsClient interface {
 	GetMe(ctx context.Context, in *GetMeRequest, opts ...grpc.CallOption) (*GetMeResponse, error)
 	// Lists the sessions of people that have not ended, the newest first.
 	ListSessions(ctx context.Context, in *ListSessionsRequest, opts ...grpc.CallOption) (*ListSessionsResponse, error)
-	// Ends a session, or all sessions of a person. Each replica rejects them within 2 seconds.
+	// Ends a session, or all sessions of a person. Each replica rejects them within 2 seconds. If none is listed, the
+	// response is NOT_FOUND.
 	RevokeSessions(ctx context.Context, in *RevokeSessionsRequest, opts ...grpc.CallOption) (*RevokeSessionsResponse, error)
 }
 
@@ -88,7 +89,8 @@ type OperatorsServer interface {
 	GetMe(context.Context, *GetMeRequest) (*GetMeResponse, error)
 	// Lists the sessions of people that have not ended, the newest first.
 	ListSessions(context.Context, *ListSessionsRequest) (*ListSessionsResponse, error)
-	// Ends a session, or all sessions of a person. Each replica rejects them within 2 seconds.
+	// Ends a session, or all sessions of a person. Each replica rejects them within 2 seconds. If none is listed, the
+	// response is NOT_FOUND.
 	RevokeSessions(context.Context, *RevokeSessionsRequest) (*RevokeSessionsResponse, error)
 	mustEmbedUnimplementedOperatorsServer()
 }

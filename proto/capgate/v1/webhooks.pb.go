@@ -208,6 +208,8 @@ type ListDeadLettersResponse struct {
 	// All destinations of notices in the configuration.
 	Destinations  []string `protobuf:"bytes,2,rep,name=destinations,proto3" json:"destinations,omitempty"`
 	NextPageToken string   `protobuf:"bytes,3,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// Dead letters that the pages leave out because they cannot be decoded: those that were met on the way to this page.
+	Malformed     int32 `protobuf:"varint,4,opt,name=malformed,proto3" json:"malformed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -261,6 +263,13 @@ func (x *ListDeadLettersResponse) GetNextPageToken() string {
 		return x.NextPageToken
 	}
 	return ""
+}
+
+func (x *ListDeadLettersResponse) GetMalformed() int32 {
+	if x != nil {
+		return x.Malformed
+	}
+	return 0
 }
 
 type RetryDeadLetterRequest struct {
@@ -393,7 +402,9 @@ type RetryDeadLettersResponse struct {
 	// Events that wait for another delivery.
 	Retried int32 `protobuf:"varint,1,opt,name=retried,proto3" json:"retried,omitempty"`
 	// Dead letters that match are left; repeat the request.
-	More          bool `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
+	More bool `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
+	// Dead letters that cannot be decoded. They are skipped.
+	Malformed     int32 `protobuf:"varint,3,opt,name=malformed,proto3" json:"malformed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -442,6 +453,13 @@ func (x *RetryDeadLettersResponse) GetMore() bool {
 	return false
 }
 
+func (x *RetryDeadLettersResponse) GetMalformed() int32 {
+	if x != nil {
+		return x.Malformed
+	}
+	return 0
+}
+
 var File_capgate_v1_webhooks_proto protoreflect.FileDescriptor
 
 const file_capgate_v1_webhooks_proto_rawDesc = "" +
@@ -463,19 +481,21 @@ const file_capgate_v1_webhooks_proto_rawDesc = "" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
 	"page_token\x18\x02 \x01(\tR\tpageToken\x12\x14\n" +
-	"\x05query\x18\x03 \x01(\tR\x05query\"\x9d\x01\n" +
+	"\x05query\x18\x03 \x01(\tR\x05query\"\xbb\x01\n" +
 	"\x17ListDeadLettersResponse\x120\n" +
 	"\x04dead\x18\x01 \x03(\v2\x16.capgate.v1.DeadLetterB\x04\xe2A\x01\x02R\x04dead\x12(\n" +
 	"\fdestinations\x18\x02 \x03(\tB\x04\xe2A\x01\x02R\fdestinations\x12&\n" +
-	"\x0fnext_page_token\x18\x03 \x01(\tR\rnextPageToken\"(\n" +
+	"\x0fnext_page_token\x18\x03 \x01(\tR\rnextPageToken\x12\x1c\n" +
+	"\tmalformed\x18\x04 \x01(\x05R\tmalformed\"(\n" +
 	"\x16RetryDeadLetterRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"\x19\n" +
 	"\x17RetryDeadLetterResponse\"/\n" +
 	"\x17RetryDeadLettersRequest\x12\x14\n" +
-	"\x05query\x18\x01 \x01(\tR\x05query\"T\n" +
+	"\x05query\x18\x01 \x01(\tR\x05query\"r\n" +
 	"\x18RetryDeadLettersResponse\x12\x1e\n" +
 	"\aretried\x18\x01 \x01(\x05B\x04\xe2A\x01\x02R\aretried\x12\x18\n" +
-	"\x04more\x18\x02 \x01(\bB\x04\xe2A\x01\x02R\x04more2\xa0\x03\n" +
+	"\x04more\x18\x02 \x01(\bB\x04\xe2A\x01\x02R\x04more\x12\x1c\n" +
+	"\tmalformed\x18\x03 \x01(\x05R\tmalformed2\xa0\x03\n" +
 	"\bWebhooks\x12}\n" +
 	"\x0fListDeadLetters\x12\".capgate.v1.ListDeadLettersRequest\x1a#.capgate.v1.ListDeadLettersResponse\"!\xf2\x8d\x1a\x04\b\x01\x10\x01\x82\xd3\xe4\x93\x02\x13\x12\x11/v1/webhooks/dead\x12\x88\x01\n" +
 	"\x0fRetryDeadLetter\x12\".capgate.v1.RetryDeadLetterRequest\x1a#.capgate.v1.RetryDeadLetterResponse\",\xf2\x8d\x1a\x04\b\x02\x10\x01\x82\xd3\xe4\x93\x02\x1e\"\x1c/v1/webhooks/dead/{id}:retry\x12\x89\x01\n" +

@@ -5,7 +5,7 @@ import { Choice, Text, Trouble, useSlow } from "../../parts/ask";
 import { Export } from "../../parts/Export";
 import { useEvents } from "../../parts/feeds";
 import { useList } from "../../parts/list";
-import { Card, type Column, Loading, own, Screen, Table } from "../../parts/parts";
+import { Card, type Column, Loading, More, own, Screen, Table } from "../../parts/parts";
 import { besides, useFilters } from "../../parts/route";
 import { useSession } from "../../parts/session";
 import { exactTime } from "../../parts/Time";
@@ -42,6 +42,7 @@ export function Calls({ rest }: { rest: string[] }) {
     page,
     error,
     loading,
+    more,
     reload,
     change,
     of: request,
@@ -108,7 +109,7 @@ export function Calls({ rest }: { rest: string[] }) {
     >
       <div class="stack">
         <Filters of={of} put={put} seen={items} />
-        <When value={when} onInput={put("when")} incomplete={Boolean(page?.incomplete)} />
+        <When value={when} onInput={put("when")} incomplete={Boolean(page?.incomplete)} since={page?.searched_since} />
         <Trouble problem={error} retry={reload} what="its calls" />
         {page?.partial && (
           <p class="note wait">Redis is away: these are the calls of one replica, {inWords(page.replica ?? "", 60)}.</p>
@@ -125,6 +126,7 @@ export function Calls({ rest }: { rest: string[] }) {
             />
           </Card>
         )}
+        {start && <More more={more} loading={loading} shown={items.length} />}
       </div>
       {opened && !loading && (
         <CallDialog

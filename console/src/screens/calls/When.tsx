@@ -2,6 +2,7 @@
 import { useMemo } from "preact/hooks";
 import { now } from "../../api/client";
 import { Choice } from "../../parts/ask";
+import { Exact } from "../../parts/Time";
 
 const hours: Record<string, number> = { "1h": 1, "24h": 24, "7d": 7 * 24 };
 
@@ -13,10 +14,13 @@ export function When({
   value,
   onInput,
   incomplete,
+  since,
 }: {
   value: string;
   onInput(value: string): void;
   incomplete: boolean;
+  /** The time back to which calls were searched; undefined: all of the time, or as far as the list goes. */
+  since: string | undefined;
 }) {
   return (
     <>
@@ -33,8 +37,11 @@ export function When({
           ]}
         />
       </div>
-      {incomplete && (
-        <p class="note wait">Not all calls of that time were searched. Choose a tenant, or a shorter time.</p>
+      {incomplete && <p class="note wait">Not the calls of all tenants were searched. Choose a tenant.</p>}
+      {since && (
+        <p class="note wait">
+          Searched back to <Exact time={since} />. More goes on with earlier calls.
+        </p>
       )}
     </>
   );

@@ -88,14 +88,19 @@ export function Webhooks(_: { rest: string[] }) {
     reload();
   };
   const retryAll = async () => {
-    let retried = 0;
+    let retried = 0,
+      malformed = 0;
     // A letter that dies again meanwhile is not retried without end.
     for (let i = 0; i < 100; i++) {
       const part = await post<Retried>("/v1/webhooks/dead:retry", { query: wanted });
       retried += part.retried;
+      malformed = Math.max(malformed, part.malformed ?? 0);
       if (!part.more || !part.retried) break;
     }
-    say(`${retried.toLocaleString("en")} ${retried === 1 ? "event waits" : "events wait"} for another delivery.`);
+    say(
+      `${retried.toLocaleString("en")} ${retried === 1 ? "event waits" : "events wait"} for another delivery.` +
+        (malformed ? ` Skipped, because Redis has them in a form that cannot be read: ${malformed}.` : ""),
+    );
     reload();
   };
   return (
@@ -132,6 +137,11 @@ export function Webhooks(_: { rest: string[] }) {
               empty={wanted ? "No dead letter fits." : <NoLetters to={page.destinations ?? []} />}
             />
           </Card>
+        )}
+        {!!page?.malformed && (
+          <p class="dim small">
+            {page.malformed === 1 ? "One dead letter" : `${page.malformed} dead letters`} in Redis cannot be read.
+          </p>
         )}
         <More more={more} shown={items.length} />
       </div>
