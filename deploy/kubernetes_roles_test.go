@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
@@ -24,55 +23,59 @@ func listObjects(t *testing.T, text string) (all []map[string]any) {
 	return all
 }
 
-// TestChartGivesRights: the service account may list and watch the slices in the namespaces of fleets, and nothing
-// else. Without such a fleet it has neither a role nor a token.
+// TestChartGivesRights: the service account may list and watch the slices in the namespaces of fleets, the Services in
+// those of kubernetes.watch, and nothing else. Without either it has neither a role nor a token.
 func TestChartGivesRights(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join(t.TempDir(), "values.yaml")
-	check.Must(t, os.WriteFile(file, []byte("config:\n  fleets:\n  - {capability: a, kubernetes: {service: a}}\n"+
-		"  - {capability: b, kubernetes: {namespace: other, selector: x}}\n"+
-		"  - {capability: c, kubernetes: {namespace: other, service: c}}\n  - {capability: d, backends: ['d:1']}\n"),
-		0o600))
-	for _, test := range []struct {
-		args       []string
-		namespaces []string
-	}{
-		{nil, nil},
-		{[]string{"--values", file}, []string{"other", "tools"}},
+	const fleets = "  fleets:\n  - {capability: a, kubernetes: {service: a}}\n" +
+		"  - {capability: b, kubernetes: {namespace: other, selector: x}}\n" +
+		"  - {capability: c, kubernetes: {namespace: other, service: c}}\n  - {capability: d, backends: ['d:1']}\n"
+	const slicesOnly, both = "discovery.k8s.io/endpointslices", "discovery.k8s.io/endpointslices /services"
+	for config, want := range map[string]map[string]string{ // rights by kind and namespace
+		"":     {},
+		fleets: {"Role other": slicesOnly, "Role tools": slicesOnly},
+		"  kubernetes: {watch: {namespaces: [other]}}\n" + fleets:    {"Role other": both, "Role tools": slicesOnly},
+		"  kubernetes: {watch: {}}\n  fleets: []\n":                  {"Role tools": both},
+		"  kubernetes: {watch: {namespaces: ['*']}}\n  fleets: []\n": {"ClusterRole <nil>": both},
 	} {
+		var args []string
+		if config != "" {
+			file := filepath.Join(t.TempDir(), "values.yaml")
+			check.Must(t, os.WriteFile(file, []byte("config:\n"+config), 0o600))
+			args = []string{"--values", file}
+		}
 		text, err := tool(t, "helm", append([]string{"template", "capgate", "helm/capgate", "--kube-version", "1.34.0",
-			"--namespace", "tools"}, test.args...)...)
+			"--namespace", "tools"}, args...)...)
 		check.Must(t, err)
-		roles, bindings := map[string]any{}, map[string]any{}
-		all := parseObjects(t, text)
+		got := map[string]string{}
 		for _, o := range listObjects(t, text) {
-			namespace := fmt.Sprint(field(o, "metadata", "namespace"))
-			switch o["kind"] {
-			case "Role":
-				roles[namespace] = o["rules"]
-			case "RoleBinding":
-				bindings[namespace] = o["subjects"]
-			case "ClusterRole", "ClusterRoleBinding":
-				t.Errorf("%v", o)
+			kind, isBinding := strings.CutSuffix(fmt.Sprint(o["kind"]), "Binding")
+			where := fmt.Sprint(kind, " ", field(o, "metadata", "namespace"))
+			switch {
+			case isBinding:
+				if field(o, "subjects", 0, "name") != "capgate" || field(o, "subjects", 0, "namespace") != "tools" ||
+					field(o, "roleRef", "kind") != kind {
+					t.Errorf("%v", o)
+				}
+			case strings.HasSuffix(kind, "Role"):
+				var rights []string
+				for i := range o["rules"].([]any) {
+					if verbs := field(o, "rules", i, "verbs"); !reflect.DeepEqual(verbs, []any{"list", "watch"}) {
+						t.Errorf("%s: verbs %v", where, verbs)
+					}
+					rights = append(rights, fmt.Sprint(field(o, "rules", i, "apiGroups", 0), "/",
+						field(o, "rules", i, "resources", 0)))
+				}
+				got[where] = strings.Join(rights, " ")
 			}
 		}
-		if got := slices.Sorted(maps.Keys(roles)); !slices.Equal(got, test.namespaces) {
-			t.Errorf("roles in %q, want %q", got, test.namespaces)
+		if !maps.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", config, got, want)
 		}
-		for _, namespace := range test.namespaces {
-			rules := []any{map[string]any{"apiGroups": []any{"discovery.k8s.io"}, "resources": []any{"endpointslices"},
-				"verbs": []any{"list", "watch"}}}
-			if !reflect.DeepEqual(roles[namespace], rules) {
-				t.Errorf("the role in %s is %v", namespace, roles[namespace])
-			}
-			subjects := []any{map[string]any{"kind": "ServiceAccount", "name": "capgate", "namespace": "tools"}}
-			if !reflect.DeepEqual(bindings[namespace], subjects) {
-				t.Errorf("the role in %s is bound to %v", namespace, bindings[namespace])
-			}
-		}
-		token := field(all["Deployment capgate"], "spec", "template", "spec", "automountServiceAccountToken")
-		if token != (len(test.namespaces) > 0) {
-			t.Errorf("%q: a token is mounted: %v", test.namespaces, token)
+		token := field(parseObjects(t, text)["Deployment capgate"], "spec", "template", "spec",
+			"automountServiceAccountToken")
+		if token != (len(want) > 0) {
+			t.Errorf("%s: a token is mounted: %v", config, token)
 		}
 	}
 }

@@ -50,7 +50,7 @@ func ownNamespace(cfg *config.Config) string {
 
 // kubernetesSettings returns a configuration's settings of Kubernetes.
 func kubernetesSettings(cfg *config.Config) kubernetes.Settings {
-	s := kubernetes.Settings{Rules: cfg.Registration}
+	s := kubernetes.Settings{Rules: cfg.Registration, Watch: cfg.Kubernetes.Watch}
 	for i := range cfg.Fleets {
 		if f := &cfg.Fleets[i]; f.Kubernetes.Enabled {
 			s.Targets = append(s.Targets, kubernetes.Target{Capability: f.Capability, Source: f.Kubernetes,
@@ -63,7 +63,7 @@ func kubernetesSettings(cfg *config.Config) kubernetes.Settings {
 // membersOfSlices looks up the EndpointSlices of a configuration once.
 func membersOfSlices(ctx context.Context, cfg *config.Config) (all []registry.Member, problems []error) {
 	s := kubernetesSettings(cfg)
-	if len(s.Targets) == 0 {
+	if len(s.Targets) == 0 && !s.Watch.Enabled {
 		return nil, nil
 	}
 	client := kubeapi.New(cfg.Kubernetes.API.Client())

@@ -113,3 +113,27 @@ func TestKubernetesAway(t *testing.T) {
 	calls.end()
 	gateway.stop(t)
 }
+
+// TestAnnouncedCapability: a Service with an annotation makes a capability of its pods, with the policy of the
+// configuration, and ends it when the Service is deleted.
+func TestAnnouncedCapability(t *testing.T) {
+	t.Parallel()
+	api := kubetest.Start(t)
+	one := startPod(t, api, "one")
+	one.put(t, kubetest.Ready)
+	text := strings.Replace(configOf(fmt.Sprintf("registration: {allow: [127.0.0.0/8]}\nkubernetes: {api: {address: "+
+		"'%s', ca_file: %s, token_file: %s}, watch: {namespaces: [tools], policy: allow}}\n", api.URL, api.CAFile,
+		api.TokenFile), "127.0.0.1:1"), "capability: caps", "capability: other", 1)
+	gateway, public, admin := serve(t, nil, "--config", writeConfig(t, text))
+	api.Put(kubetest.Services, "tools", "caps", kubetest.Service(nil, "capgate.dev/capability=caps"))
+	waitBackends(t, admin, 1)
+	calls := startLoad(t, 2, dial(t, public))
+	calls.more(t, 20)
+	calls.end()
+	api.Delete(kubetest.Services, "tools", "caps")
+	check.Until(t, "no fleet", func() (bool, string) {
+		_, body := page(t, "http://"+admin+"/readyz?verbose")
+		return !strings.Contains(body, `"capability":"caps"`), body
+	})
+	gateway.stop(t)
+}

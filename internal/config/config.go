@@ -96,7 +96,8 @@ type Config struct {
 	Overload overload.Config `yaml:"overload" restart:"yes"`
 	// Spans of calls for an OpenTelemetry collector. Default no tracing.
 	Traces tracing.Config `yaml:"traces" restart:"yes"`
-	// Capabilities and the backends that serve them; at least one, unless registration.capabilities permits others.
+	// Capabilities and the backends that serve them; at least one, unless registration.capabilities permits others or
+	// Services announce them.
 	Fleets []Fleet `yaml:"fleets"`
 	// Files, and directories of capabilities, with the manifests of fleets that name none, by their ids.
 	Manifests []string `yaml:"manifests" kind:"file"`
@@ -231,7 +232,7 @@ func (c *Config) Check(at strictyaml.At) {
 	if c.Redis.AcceptUnsigned && c.SecretFile == "" {
 		at.Field("redis").Fail("accept_unsigned", "has no effect without secret_file; leave it out")
 	}
-	if len(c.Fleets) == 0 && len(c.Registration.Capabilities) == 0 {
+	if len(c.Fleets) == 0 && len(c.Registration.Capabilities) == 0 && !c.Kubernetes.Watch.Enabled {
 		at.Missing("fleets", "at least one fleet is required")
 	}
 }

@@ -162,12 +162,13 @@ func TestParseErrors(t *testing.T) {
 			`f:11: fleets[0].backends[7]: b:1 is already at fleets[0].backends[0], in line 4`,
 			`f:12: fleets[0].backends[8]: host "a/b" is`,
 			`f:13: fleets[0].backends[9]: must be a string`}},
-		"kubernetes": {"kubernetes: {api: {address: 'http://h'}}\nfleets:\n- {capability: a, kubernetes: {}}\n" +
+		"kubernetes": {"kubernetes: {api: {address: 'http://h'}, watch: {namespaces: ['*', 'A']}}\nfleets:\n- {capability: a, kubernetes: {}}\n" +
 			"- {capability: b, kubernetes: {service: S, port: 0}}\n" +
 			"- {capability: c, kubernetes: {service: s, selector: a=b, port: UP}}\n" +
 			"- {capability: d, kubernetes: {selector: 'a b', namespace: a.b}}\n" +
 			"- {capability: e}\n", []string{
 			`f:1: kubernetes.api.address: needs https://, as requests have the token of a service account`,
+			`f:1: kubernetes.watch.namespaces[1]: "A" is not the name of a Kubernetes object`,
 			`f:3: fleets[0].kubernetes.service: required: the name of the Service, or selector with the labels`,
 			`f:4: fleets[1].kubernetes.service: "S" is not the name of a Kubernetes object; it has 1 to 63 lower-case`,
 			`f:4: fleets[1].kubernetes.port: port 0 must be from 1 to 65535`,

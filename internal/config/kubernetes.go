@@ -24,6 +24,13 @@ func checkObjectName(v string) string {
 		"digits and hyphens, and no hyphen at either end", v)
 }
 
+func checkObjectNameOrAll(v string) string {
+	if v == "*" {
+		return ""
+	}
+	return checkObjectName(v)
+}
+
 // checkObjectPort accepts the name or the number of a port.
 func checkObjectPort(v string) string {
 	if n, err := strconv.Atoi(v); err == nil {

@@ -124,7 +124,8 @@ func (p *Planner) Probes() []health.Fleet {
 }
 
 // fleetsFor returns the configuration's fleets, and a default fleet for each capability that only members serve. The
-// registry admits only members that may have one.
+// sources of members admit only those that may have one. If a capability has members of several sources, the strictest
+// policy counts.
 func fleetsFor(cfg *config.Config, members []registry.Member) []*config.Fleet {
 	all := make([]*config.Fleet, 0, len(cfg.Fleets))
 	known := make(map[string]bool, len(cfg.Fleets))
@@ -132,13 +133,24 @@ func fleetsFor(cfg *config.Config, members []registry.Member) []*config.Fleet {
 		all = append(all, &cfg.Fleets[i])
 		known[cfg.Fleets[i].Capability] = true
 	}
-	for _, m := range members {
-		if !known[m.Capability] {
-			known[m.Capability] = true
-			f := config.DefaultFleet(m.Capability)
-			f.Policy, f.Shield = cfg.Registration.Policy, cfg.Shield
-			all = append(all, &f)
+	added := map[string]*config.Fleet{}
+	for i := range members {
+		m := &members[i]
+		if known[m.Capability] {
+			continue
 		}
+		policy := cfg.Registration.Policy
+		if m.Source == registry.Kubernetes {
+			policy = cfg.Kubernetes.Watch.Policy
+		}
+		if f := added[m.Capability]; f != nil {
+			f.Policy = min(f.Policy, policy)
+			continue
+		}
+		f := config.DefaultFleet(m.Capability)
+		f.Policy, f.Shield = policy, cfg.Shield
+		added[m.Capability] = &f
+		all = append(all, &f)
 	}
 	return all
 }

@@ -199,3 +199,22 @@ func BenchmarkOneOf10000(b *testing.B) {
 		r.Swap(next)
 	}
 }
+
+// TestPolicyOfAddedFleets: a capability without a fleet has the policy of the source of its backends, and the strictest
+// one of several sources.
+func TestPolicyOfAddedFleets(t *testing.T) {
+	t.Parallel()
+	cfg := config.Default()
+	cfg.Registration.Policy, cfg.Kubernetes.Watch.Policy = call.Allow, call.Ask
+	next := (&Planner{}).Plan(&settings.Settings{Config: cfg}, []registry.Member{
+		{Capability: "a", Addr: "10.1.1.1:1", Source: registry.Lease},
+		{Capability: "b", Addr: "10.1.1.1:1", Source: registry.Kubernetes},
+		{Capability: "c", Addr: "10.1.1.1:1", Source: registry.Lease},
+		{Capability: "c", Addr: "10.1.1.2:1", Source: registry.Kubernetes},
+	})
+	for id, want := range map[string]call.Verdict{"a": call.Allow, "b": call.Ask, "c": call.Ask} {
+		if got := next.Tools[id].Policy; got != want {
+			t.Errorf("%s: %s, want %s", id, got, want)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/kubeapi"
 	"github.com/capgate/capgate/internal/lib/strictyaml"
 )
@@ -9,6 +10,21 @@ import (
 type Config struct {
 	// The API server. Default the one of the cluster in which the gateway runs, with the files of its service account.
 	API API `yaml:"api" restart:"yes"`
+	// Services that announce capabilities with annotations. Default none.
+	Watch Watch `yaml:"watch"`
+}
+
+// Watch chooses the Services that may announce capabilities.
+type Watch struct {
+	Enabled bool `yaml:",present"`
+	// Namespaces of the Services; "*": all. Default the gateway's own.
+	Namespaces []string `yaml:"namespaces" kind:"object_name or *"`
+	// Labels of the Services, as selector of a fleet. Default all.
+	Selector string `yaml:"selector" kind:"label_selector"`
+	// Patterns, in which * matches any text, of the capabilities that Services may announce. Default all.
+	Capabilities []string `yaml:"capabilities" kind:"pattern"`
+	// Policy of capabilities without a fleet, as of a fleet.
+	Policy call.Verdict `yaml:"policy" default:"block"`
 }
 
 // API is an API server.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -28,6 +29,7 @@ type Target struct {
 // Settings are the configuration. They may change (Set).
 type Settings struct {
 	Targets []Target
+	Watch   Watch
 	Rules   registry.Permissions // of addresses
 }
 
@@ -56,6 +58,7 @@ type Discovery struct {
 	mu       sync.Mutex
 	settings Settings
 	slices   following[endpointSlice]
+	services following[service]
 	problems map[string]bool // that are logged
 }
 
@@ -74,6 +77,7 @@ func New(c *kubeapi.Client, settings Settings, o Options) *Discovery {
 	mirrors := o.Mirrors
 	mirrors.Log, mirrors.Changed = o.Log, func() { signal.Wake(d.dirty) }
 	d.slices = newFollowing(c, endpointSlices, sliceMeta, mirrors)
+	d.services = newFollowing(c, services, serviceMeta, mirrors)
 	d.members.Store(new([]registry.Member))
 	d.Set(settings)
 	return d
@@ -84,7 +88,8 @@ func (d *Discovery) Set(s Settings) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s.Targets = slices.Clone(s.Targets)
-	namespaces := map[string]bool{}
+	announced := s.Watch.namespaces(d.o.Namespace)
+	namespaces := maps.Clone(announced)
 	for i := range s.Targets {
 		t := &s.Targets[i]
 		if t.Namespace = cmp.Or(t.Namespace, d.o.Namespace); t.Namespace != "" {
@@ -93,6 +98,7 @@ func (d *Discovery) Set(s Settings) {
 	}
 	d.settings = s
 	d.slices.want(namespaces, "")
+	d.services.want(announced, s.Watch.Selector)
 	signal.Wake(d.restart)
 	signal.Wake(d.dirty)
 }
@@ -106,6 +112,7 @@ func (d *Discovery) Run(ctx context.Context) {
 		case <-d.restart:
 			d.mu.Lock()
 			d.slices.start(ctx, &all)
+			d.services.start(ctx, &all)
 			d.mu.Unlock()
 		case <-d.dirty:
 			d.publish()
@@ -133,7 +140,7 @@ func (d *Discovery) Await(ctx context.Context) error {
 func (d *Discovery) mirrors() []mirror {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.slices.all()
+	return append(d.services.all(), d.slices.all()...)
 }
 
 // Members returns all backends, sorted by capability and address, each pair of these once. It must not be changed.
@@ -157,17 +164,25 @@ func (d *Discovery) gather() []registry.Member {
 	defer d.mu.Unlock()
 	var all []registry.Member
 	problems := map[string]bool{}
-	for i := range d.settings.Targets {
-		t := &d.settings.Targets[i]
+	note := func(problem string) {
+		if problems[problem] = true; !d.problems[problem] {
+			d.o.Log.Warn("kubernetes: endpoints left out", "reason", problem)
+		}
+	}
+	targets, wrong := d.settings.Watch.announced(d.services.objects())
+	for _, problem := range wrong {
+		note(problem)
+	}
+	targets = append(targets, d.settings.Targets...)
+	for i := range targets {
+		t := &targets[i]
 		found := endpointsOf(d.slicesOf(t), t.Port, d.settings.Rules.CheckAddr)
 		if t.Namespace == "" {
 			found.problem("kubernetes.namespace is required outside of a cluster")
 		}
 		all = t.members(all, found.endpoints)
 		for _, p := range found.problems {
-			if problems[t.Capability+": "+p] = true; !d.problems[t.Capability+": "+p] {
-				d.o.Log.Warn("kubernetes: endpoints left out", "capability", t.Capability, "reason", p)
-			}
+			note(t.Capability + ": " + p)
 		}
 	}
 	d.problems = problems

@@ -1,6 +1,7 @@
 // Package kubernetes finds backends in EndpointSlices:
 //
 //	config.go ─────► Settings: a Target for each fleet with the field kubernetes
+//	services.go ───► a Target for each Service with annotations
 //	following.go ──► one kubeapi.Mirror for each namespace, however many targets are in it
 //	endpoints.go ──► slices of a target ─► its backends (pure)
 //	discovery.go ──► Members ─► Options.Changed

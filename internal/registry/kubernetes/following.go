@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/capgate/capgate/internal/lib/kubeapi"
@@ -82,7 +83,18 @@ func (f *following[T]) all() []mirror {
 	for _, m := range f.mirrors {
 		all = append(all, m.Mirror)
 	}
-	return sorted(all)
+	slices.SortFunc(all, func(a, b mirror) int {
+		return strings.Compare(a.Resource().Namespace, b.Resource().Namespace)
+	})
+	return all
+}
+
+// objects returns the objects of all mirrors.
+func (f *following[T]) objects() (all []T) {
+	for _, m := range f.mirrors {
+		all = append(all, m.Objects()...)
+	}
+	return all
 }
 
 // mirror is a kubeapi.Mirror of any kind.
@@ -90,13 +102,4 @@ type mirror interface {
 	Resource() kubeapi.Resource
 	Listed() <-chan struct{}
 	State() kubeapi.State
-}
-
-// sorted sorts mirrors by resource.
-func sorted(all []mirror) []mirror {
-	slices.SortFunc(all, func(a, b mirror) int {
-		x, y := a.Resource(), b.Resource()
-		return compareResources(&x, &y)
-	})
-	return all
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/capgate/capgate/internal/lib/kubeapi"
@@ -61,8 +60,4 @@ func (d *Discovery) Warnings() (texts []string) {
 		texts = append(texts, "kubernetes: endpoints left out: "+p)
 	}
 	return texts
-}
-
-func compareResources(a, b *kubeapi.Resource) int {
-	return cmp.Or(strings.Compare(a.Plural, b.Plural), strings.Compare(a.Namespace, b.Namespace))
 }

@@ -2,8 +2,25 @@ package kubetest
 
 import "strings"
 
-// EndpointSlices is the resource of Slice.
-const EndpointSlices = "endpointslices"
+// The resources of Slice and Service.
+const (
+	EndpointSlices = "endpointslices"
+	Services       = "services"
+)
+
+// Service returns a Service with labels and annotations, each as name=value.
+func Service(labels []string, annotations ...string) Object {
+	pairs := func(all []string) Object {
+		o := Object{}
+		for _, pair := range all {
+			name, value, _ := strings.Cut(pair, "=")
+			o[name] = value
+		}
+		return o
+	}
+	return Object{"kind": "Service", "apiVersion": "v1", "metadata": Object{"labels": pairs(labels),
+		"annotations": pairs(annotations)}, "spec": Object{"clusterIP": "None"}}
+}
 
 // Endpoint is a pod of a slice.
 type Endpoint struct {

@@ -43,7 +43,19 @@ podSelector:
 {{- $all = append $all (.kubernetes.namespace | default $.Release.Namespace) }}
 {{- end }}
 {{- end }}
+{{- $all = concat $all (include "capgate.watched" . | fromJsonArray) }}
 {{- $all | uniq | sortAlpha | toJson }}
+{{- end }}
+
+{{- /* The namespaces of kubernetes.watch, as JSON. */}}
+{{- define "capgate.watched" -}}
+{{- $all := list }}
+{{- with .Values.config.kubernetes }}
+{{- if hasKey . "watch" }}
+{{- $all = (.watch | default dict).namespaces | default (list $.Release.Namespace) }}
+{{- end }}
+{{- end }}
+{{- toJson $all }}
 {{- end }}
 
 {{- /* The file: what the values say of it goes over config. */}}

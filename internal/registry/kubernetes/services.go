@@ -1,0 +1,113 @@
+package kubernetes
+
+import (
+	"cmp"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/kubeapi"
+)
+
+// The annotations of a Service that announces a capability.
+const (
+	annotation           = "capgate.dev/"
+	capabilityAnnotation = annotation + "capability" // required
+	portAnnotation       = annotation + "port"
+	weightAnnotation     = annotation + "weight"
+	dialectAnnotation    = annotation + "dialect"
+)
+
+// defaultWeight and maxWeight are those of any backend.
+const (
+	defaultWeight = 100
+	maxWeight     = 10_000
+)
+
+// service has what is used of a Service.
+type service struct {
+	kubeapi.Meta `json:"metadata"`
+}
+
+// serviceMeta returns the metadata of a Service.
+func serviceMeta(s *service) *kubeapi.Meta { return &s.Meta }
+
+// services are the resource of all namespaces.
+var services = kubeapi.Resource{Version: "v1", Plural: "services"}
+
+// namespaces returns the namespaces of the Services.
+func (w *Watch) namespaces(own string) map[string]bool {
+	all := map[string]bool{}
+	if !w.Enabled {
+		return all
+	}
+	for _, namespace := range w.Namespaces {
+		if namespace == "*" {
+			namespace = allNamespaces
+		}
+		all[namespace] = true
+	}
+	if len(w.Namespaces) == 0 && own != "" {
+		all[own] = true
+	}
+	return all
+}
+
+// announced returns the targets of Services with annotations, and the problems of the others that have some.
+func (w *Watch) announced(all []service) (targets []Target, problems []string) {
+	slices.SortFunc(all, func(a, b service) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	})
+	for i := range all {
+		s := &all[i]
+		if s.Annotations[capabilityAnnotation] == "" {
+			continue
+		}
+		t, problem := w.target(s)
+		if problem != "" {
+			problems = append(problems, fmt.Sprintf("service %s/%s: %s", s.Namespace, s.Name, problem))
+			continue
+		}
+		targets = append(targets, t)
+	}
+	return targets, problems
+}
+
+// target returns what a Service announces, or a problem.
+func (w *Watch) target(s *service) (t Target, problem string) {
+	t = Target{Capability: s.Annotations[capabilityAnnotation], Weight: defaultWeight, Dialect: call.Auto,
+		Source: Source{Namespace: s.Namespace, Service: s.Name, Port: s.Annotations[portAnnotation]}}
+	if !call.IsLabel(t.Capability) {
+		return t, fmt.Sprintf("%s: %.64q is not a capability id", capabilityAnnotation, t.Capability)
+	}
+	if !w.permits(t.Capability) {
+		return t, fmt.Sprintf("%s: kubernetes.watch.capabilities does not permit %s", capabilityAnnotation,
+			t.Capability)
+	}
+	if text := s.Annotations[weightAnnotation]; text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 0 || n > maxWeight {
+			return t, fmt.Sprintf("%s: %.20q must be a whole number from 0 to %d", weightAnnotation, text, maxWeight)
+		}
+		t.Weight = n
+	}
+	if text := s.Annotations[dialectAnnotation]; text != "" {
+		dialect, ok := call.ParseDialect(text)
+		if !ok {
+			return t, fmt.Sprintf("%s: %.20q must be auto, doc, live or legacy", dialectAnnotation, text)
+		}
+		t.Dialect = dialect
+	}
+	return t, ""
+}
+
+// permits reports whether Services may announce a capability.
+func (w *Watch) permits(capability string) bool {
+	return len(w.Capabilities) == 0 || slices.ContainsFunc(w.Capabilities, func(pattern string) bool {
+		ok, err := path.Match(pattern, capability)
+		return ok && err == nil
+	})
+}

@@ -1,0 +1,81 @@
+package kubernetes_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/capgate/capgate/internal/registry/kubernetes"
+	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/kubetest"
+)
+
+// announce puts a Service with annotations and one ready pod.
+func announce(s *kubetest.Server, namespace, name, addr string, annotations ...string) {
+	for i := range annotations {
+		annotations[i] = "capgate.dev/" + annotations[i]
+	}
+	s.Put(kubetest.Services, namespace, name, kubetest.Service([]string{"tier=tools"}, annotations...))
+	s.Put(plural, namespace, name+"-x", kubetest.Slice(name, 1, kubetest.Endpoint{Addr: addr, Pod: addr}))
+}
+
+// TestAnnouncedCapabilities: Services with annotations are found and followed, with what the annotations say.
+func TestAnnouncedCapabilities(t *testing.T) {
+	t.Parallel()
+	s := kubetest.Start(t)
+	announce(s, "tools", "weather", "10.0.0.1", "capability=weather", "port=grpc")
+	announce(s, "tools", "canary", "10.0.0.2", "capability=weather", "weight=5", "dialect=live")
+	announce(s, "tools", "plain", "10.0.0.3")
+	announce(s, "other", "words", "10.0.0.4", "capability=words")
+	s.Put(kubetest.Services, "tools", "web", kubetest.Service(nil, "capgate.dev/capability=web")) // without the label
+	watch := kubernetes.Watch{Enabled: true, Namespaces: []string{"tools"}, Selector: "tier=tools"}
+	r := run(t, s, kubernetes.Settings{Watch: watch})
+	r.has(t, "weather 10.0.0.1:1 100 weather.tools.svc", "weather 10.0.0.2:1 5 canary.tools.svc")
+	if m := r.Members(); m[1].Dialect.String() != "live" || m[0].Dialect.String() != "auto" {
+		t.Errorf("%+v", m)
+	}
+
+	announce(s, "tools", "plain", "10.0.0.3", "capability=plain")
+	s.Delete(kubetest.Services, "tools", "weather") // its slice is still there
+	r.has(t, "plain 10.0.0.3:1 100 plain.tools.svc", "weather 10.0.0.2:1 5 canary.tools.svc")
+
+	watch.Namespaces = []string{"*"}
+	r.Set(kubernetes.Settings{Watch: watch})
+	check.Must(t, r.Await(check.Context(t)))
+	r.has(t, "plain 10.0.0.3:1 100 plain.tools.svc", "weather 10.0.0.2:1 5 canary.tools.svc",
+		"words 10.0.0.4:1 100 words.other.svc")
+	check.Until(t, "one watch for each kind", func() (bool, string) {
+		n := s.Watches()
+		return n == 2, fmt.Sprint(n)
+	})
+
+	watch.Capabilities = []string{"w*"}
+	r.Set(kubernetes.Settings{Watch: watch})
+	r.has(t, "weather 10.0.0.2:1 5 canary.tools.svc", "words 10.0.0.4:1 100 words.other.svc")
+	r.Set(kubernetes.Settings{})
+	r.has(t)
+}
+
+// TestWrongAnnotations are problems of their Services alone.
+func TestWrongAnnotations(t *testing.T) {
+	t.Parallel()
+	for annotations, want := range map[string]string{
+		"capability=Weather":           `service own/bad: capgate.dev/capability: "Weather" is not a capability id`,
+		"capability=secret":            `does not permit secret`,
+		"capability=weather,weight=-1": `own/bad: capgate.dev/weight: "-1" must be a whole number from 0 to 10000`,
+		"capability=weather,dialect=x": `service own/bad: capgate.dev/dialect: "x" must be auto, doc, live or legacy`,
+		"capability=weather,port=http": `weather: endpointslice own/bad-x: has no port http; it has grpc`,
+	} {
+		t.Run(annotations, func(t *testing.T) {
+			t.Parallel()
+			s := kubetest.Start(t)
+			announce(s, "own", "good", "10.0.0.1", "capability=weather")
+			announce(s, "own", "bad", "10.0.0.2", strings.Split(annotations, ",")...)
+			r := run(t, s, kubernetes.Settings{Watch: kubernetes.Watch{Enabled: true, Capabilities: []string{"we*"}}})
+			r.has(t, "weather 10.0.0.1:1 100 good.own.svc")
+			if text := strings.Join(r.Warnings(), "\n"); !strings.Contains(text, want) {
+				t.Errorf("%s, want %s", text, want)
+			}
+		})
+	}
+}
