@@ -12,7 +12,7 @@
 //	systemd_test.go     the unit
 //
 // The tests of tools/release run install/install.sh with a release, install its packages with the scripts of packages/,
-// and run its images.
+// run its images, and evaluate its formula for Homebrew.
 //
 // The tests need the programs that tools/setup installs; no test is skipped.
 package deploy

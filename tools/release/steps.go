@@ -15,6 +15,7 @@ var steps = []step{
 	{"archives", (*release).makeArchives},
 	{"packages", (*release).makePackages},
 	{"images", (*release).makeImages},
+	{"the formula", (*release).makeFormula},
 	{"the installer", (*release).makeInstaller},
 	{"notes", (*release).makeNotes},
 	{"SBOMs", (*release).makeSBOMs},
