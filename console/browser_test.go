@@ -101,6 +101,10 @@ func TestInABrowser(t *testing.T) {
 		t.Parallel()
 		inbox(t, b)
 	})
+	t.Run("History", func(t *testing.T) {
+		t.Parallel()
+		pastApprovals(t, b)
+	})
 	t.Run("Background", func(t *testing.T) {
 		t.Parallel()
 		background(t, b)

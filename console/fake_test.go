@@ -76,7 +76,7 @@ func (f *fake) serve(w http.ResponseWriter, r *http.Request) {
 	case strings.HasSuffix(r.URL.Path, "/events"):
 		f.feed(w, r)
 		return
-	case strings.HasPrefix(r.URL.Path, "/v1/approvals/") && r.Method == http.MethodGet:
+	case strings.HasPrefix(r.URL.Path, "/v1/approvals/") && r.Method == http.MethodGet && f.answers[r.URL.Path] == nil:
 		f.approval(w, strings.TrimPrefix(r.URL.Path, "/v1/approvals/"))
 		return
 	}

@@ -100,6 +100,28 @@ func (c *chosen) check(t *testing.T) {
 	}
 }
 
+func pastApprovals(t *testing.T, b *browsertest.Browser) {
+	t.Helper()
+	var saw struct {
+		Found                                          []string
+		Numbers, People, Rows, Asked, Hash, Kept, File string
+		Statistics, Denied                             int
+		Days                                           float64
+	}
+	b.Run(t, "history", map[string]any{"origins": []string{startFake(t, nil)}, "images": *images}, &saw)
+	if len(saw.Found) != 0 || saw.Statistics > 2 || saw.Denied > 1 || saw.Asked != "denied" || saw.Kept != "denied" ||
+		saw.Hash != "#/inbox/history?outcome=denied&when=7d" || saw.Days < 6.9 || saw.Days > 7.1 ||
+		saw.File != "approvals.csv" {
+		t.Errorf("%+v", saw)
+	}
+	for text, in := range map[string]string{"Denied 24%": saw.Numbers, "Half answered within 1 min 24 s": saw.Numbers,
+		"90% answered within 6 min 51 s": saw.Numbers, "eve@example.com": saw.People, "Not before Monday": saw.Rows} {
+		if !strings.Contains(in, text) {
+			t.Errorf("no %q in %q", text, in)
+		}
+	}
+}
+
 func background(t *testing.T, b *browsertest.Browser) {
 	t.Helper()
 	var saw struct {

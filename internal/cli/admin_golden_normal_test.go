@@ -15,7 +15,7 @@ import (
 var (
 	varyingNumbers = regexp.MustCompile(`^(port|latency_ms|used|held|duration_ms|bytes_in|bytes_out|retry_after)$`)
 	varyingTexts   = regexp.MustCompile(`^(duration|replica|version|csrf_token|lease|credential|etag|page_token|` +
-		`next_page_token|requestId|request_id|traceId|trace_id)$`)
+		`answer_duration|next_page_token|requestId|request_id|traceId|trace_id)$`)
 	varyingForms = []struct {
 		form *regexp.Regexp
 		name string

@@ -294,8 +294,8 @@ var words = map[string][]string{
 	"parameters":    {`{"a":1}`, `{"a":2}`, ""}, // of the legacy dialect
 	"approval_id":   {"⟦approval⟧", "⟦approval⟧", "«approval»", "x", ""},
 	"page_token":    {"", "", "", "⟦token⟧", "⟦token⟧", "«token»", "«place»", "x"},
-	"state":         {"", "pending", "used", "x"},
-	"order":         {"", "", "x"}, "query": {"", "", "e", "acme"},
+	"state":         {"", "pending", "used", "x"}, "outcome": {"", "approved", "x"}, "answered_by": {"", "k"},
+	"order": {"", "", "x"}, "query": {"", "", "e", "acme"},
 	"by":            {"", "ann"},
 	"comment":       {"", "well"},
 	"remember":      {"", "call", "session"},

@@ -138,6 +138,7 @@ func (g *generator) eachKind() []operation {
 		{method: capability.Methods().ByName("Invoke"), header: ann,
 			request: `{"capability_id": "people", "tool_name": "fail", "args_json": "e30="}`},
 		{method: approvals.Methods().ByName("ListApprovals"), request: `{"page_size": 1}`},
+		{method: approvals.Methods().ByName("ListPastApprovals"), request: `{"page_size": 1}`},
 		{method: approvals.Methods().ByName("WatchApprovals"), request: `{"last_event_id": ""}`, header: ann},
 		{method: capability.Methods().ByName("UploadInputArtifact"), header: []string{"x-capability-id", "caps"},
 			request: `{"filename": "a.txt", "mime_type": "text/plain"}`},

@@ -58,7 +58,7 @@ func newApprovalsCommand(std stdio) *cobra.Command {
 			c.searchFlag, c.listFlags, c.addFlags),
 		overAdmin("show ID", "show an approval with the arguments of its call", requestTimeout, c.show, c.tenantFlag,
 			c.addFlags),
-		approve, deny, review, watch)
+		approve, deny, review, newApprovalsHistory(std), watch)
 }
 
 func (c *approvalsCommand) tenantFlag(fs *pflag.FlagSet) {

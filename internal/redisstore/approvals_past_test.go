@@ -30,7 +30,7 @@ func TestPastApprovalsAreErased(t *testing.T) {
 			week := archive.Range{From: now.Add(-time.Hour), To: now.Add(time.Hour), Most: 9}
 			found, err := k.Past(t.Context(), []string{"acme"}, &approvals.PastFilter{}, week)
 			check.Must(t, err)
-			counted, err := k.Statistics(t.Context(), []string{"acme"}, week.From, week.To)
+			counted, err := k.Statistics(t.Context(), []string{"acme"}, week.From, week.To, nil)
 			if err != nil || len(found.Entries) != n || counted.All.All() != int64(n) {
 				t.Errorf("%d approvals and %d counted, %v; want %d", len(found.Entries), counted.All.All(), err, n)
 			}
@@ -84,7 +84,7 @@ func TestPastApprovalsAreBounded(t *testing.T) {
 	}
 	t.Logf("%d bytes for %d series", day, series)
 	now := time.Now()
-	counted, err := k.Statistics(t.Context(), []string{"acme"}, now.Add(-time.Hour), now)
+	counted, err := k.Statistics(t.Context(), []string{"acme"}, now.Add(-time.Hour), now, nil)
 	check.Must(t, err)
 	if n := counted.All.Of(approvals.PastDenied); n != approvals.MaxPast+300 || series > 2*(approvals.MaxSeries+2) ||
 		len(counted.Tools) != 101 || !counted.Tools[100].Others {

@@ -85,7 +85,7 @@ type PastFilter struct {
 	By                            string       // part of the approvers
 	Query                         search.Query // words in the names, the ids, the approvers or the comment
 
-	Sees func(tenant, capability string) bool // nil: all capabilities
+	Sees Sees // nil: all
 }
 
 // Past returns a page of the approvals of some tenants that have ended, the newest first. Its error is a *call.Refusal.

@@ -154,8 +154,13 @@ type Statistics struct {
 	Tools, People []Counted // those with the most first
 }
 
-// Statistics returns the statistics of some tenants for the days of a time range. Its error is a *call.Refusal.
-func (k *Service) Statistics(ctx context.Context, tenants []string, from, to time.Time) (*Statistics, error) {
+// Sees reports whether approvals of a capability of a tenant are visible.
+type Sees func(tenant, capability string) bool
+
+// Statistics returns the statistics of some tenants for the days of a time range. If sees is not nil, they are the sums
+// of visible tools, without people. Its error is a *call.Refusal.
+func (k *Service) Statistics(ctx context.Context, tenants []string, from, to time.Time, sees Sees) (*Statistics,
+	error) {
 	first, last := dayOf(from), dayOf(to)
 	first = max(first, last-int64(PastAge/day))
 	days := make([]int64, 0, PastAge/day+1)
@@ -173,9 +178,14 @@ func (k *Service) Statistics(ctx context.Context, tenants []string, from, to tim
 		}
 		for i, tallied := range tallies {
 			for of, t := range tallied {
-				if of.Kind == OfAll {
+				if sees != nil && (of.Kind != OfTool || of.Others || !sees(tenant, of.Capability)) {
+					continue
+				}
+				if of.Kind == OfAll || sees != nil {
 					s.All.Add(&t)
 					s.Days[i].Add(&t)
+				}
+				if of.Kind == OfAll {
 					continue
 				}
 				if series[of] == nil {

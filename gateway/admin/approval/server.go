@@ -3,6 +3,7 @@ package approval
 import (
 	"context"
 	"log/slog"
+	"time"
 	"unicode/utf8"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
@@ -14,6 +15,7 @@ import (
 	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/archive"
 	"github.com/capgate/capgate/internal/lib/paging"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/policy/approvals"
@@ -36,6 +38,10 @@ type Approvals interface {
 	Approve(ctx context.Context, tenant, id string, answer approvals.Answer) (approvals.Approval, error)
 	Deny(ctx context.Context, tenant, id string, answer approvals.Answer) (approvals.Approval, error)
 	MayAnswer(a *approvals.Approval, identity *approvals.Approver) *call.Refusal
+	Past(ctx context.Context, tenants []string, f *approvals.PastFilter, within archive.Range) (
+		archive.Found[approvals.Past], error)
+	Statistics(ctx context.Context, tenants []string, from, to time.Time, sees approvals.Sees) (*approvals.Statistics,
+		error)
 	Events(ctx context.Context, tenant, after string, f func(approvals.Event) error) error
 	AllEvents(ctx context.Context, before bool, f func(approvals.Event) error) error
 }
@@ -43,6 +49,7 @@ type Approvals interface {
 // Across searches approvals of many tenants. An error means that the store does not respond.
 type Across interface {
 	FilterTenants(ctx context.Context, tenants []string) ([]string, error) // returns the tenants that have approvals
+	PastTenants(ctx context.Context, tenants []string) ([]string, error)   // the same for those that have ended
 	// TenantOf returns the tenant of an approval; empty means unknown.
 	TenantOf(ctx context.Context, id string, tenants []string) (string, error)
 }

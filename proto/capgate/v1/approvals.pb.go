@@ -26,6 +26,648 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// PastApproval is an approval that has ended. It has no arguments.
+type PastApproval struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Id         string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Tenant     string                 `protobuf:"bytes,2,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	User       string                 `protobuf:"bytes,3,opt,name=user,proto3" json:"user,omitempty"`
+	Agent      string                 `protobuf:"bytes,4,opt,name=agent,proto3" json:"agent,omitempty"`
+	Capability string                 `protobuf:"bytes,5,opt,name=capability,proto3" json:"capability,omitempty"`
+	Tool       string                 `protobuf:"bytes,6,opt,name=tool,proto3" json:"tool,omitempty"`
+	// The call's x-request-id.
+	RequestId string `protobuf:"bytes,7,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// approved, denied, expired without an answer, or withdrawn: no answer was needed any more.
+	Outcome    string                 `protobuf:"bytes,8,opt,name=outcome,proto3" json:"outcome,omitempty"`
+	CreateTime *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
+	// When it was answered, or ended without an answer.
+	EndTime *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
+	// The time from create_time to the answer. Unset: there was none.
+	AnswerDuration *durationpb.Duration `protobuf:"bytes,11,opt,name=answer_duration,json=answerDuration,proto3" json:"answer_duration,omitempty"`
+	// The approvers, as named in the answer.
+	AnsweredBy string `protobuf:"bytes,12,opt,name=answered_by,json=answeredBy,proto3" json:"answered_by,omitempty"`
+	// The first 512 bytes of the comment.
+	Comment string `protobuf:"bytes,13,opt,name=comment,proto3" json:"comment,omitempty"`
+	// As in Approval.
+	Remember      string `protobuf:"bytes,14,opt,name=remember,proto3" json:"remember,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PastApproval) Reset() {
+	*x = PastApproval{}
+	mi := &file_capgate_v1_approvals_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PastApproval) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PastApproval) ProtoMessage() {}
+
+func (x *PastApproval) ProtoReflect() protoreflect.Message {
+	mi := &file_capgate_v1_approvals_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PastApproval.ProtoReflect.Descriptor instead.
+func (*PastApproval) Descriptor() ([]byte, []int) {
+	return file_capgate_v1_approvals_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *PastApproval) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *PastApproval) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *PastApproval) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *PastApproval) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *PastApproval) GetCapability() string {
+	if x != nil {
+		return x.Capability
+	}
+	return ""
+}
+
+func (x *PastApproval) GetTool() string {
+	if x != nil {
+		return x.Tool
+	}
+	return ""
+}
+
+func (x *PastApproval) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *PastApproval) GetOutcome() string {
+	if x != nil {
+		return x.Outcome
+	}
+	return ""
+}
+
+func (x *PastApproval) GetCreateTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreateTime
+	}
+	return nil
+}
+
+func (x *PastApproval) GetEndTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndTime
+	}
+	return nil
+}
+
+func (x *PastApproval) GetAnswerDuration() *durationpb.Duration {
+	if x != nil {
+		return x.AnswerDuration
+	}
+	return nil
+}
+
+func (x *PastApproval) GetAnsweredBy() string {
+	if x != nil {
+		return x.AnsweredBy
+	}
+	return ""
+}
+
+func (x *PastApproval) GetComment() string {
+	if x != nil {
+		return x.Comment
+	}
+	return ""
+}
+
+func (x *PastApproval) GetRemember() string {
+	if x != nil {
+		return x.Remember
+	}
+	return ""
+}
+
+type ListPastApprovalsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in ListApprovalsRequest.
+	Tenant string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// approved, denied, expired or withdrawn; empty: all.
+	Outcome string `protobuf:"bytes,2,opt,name=outcome,proto3" json:"outcome,omitempty"`
+	// Filters; empty: any.
+	User       string `protobuf:"bytes,3,opt,name=user,proto3" json:"user,omitempty"`
+	Agent      string `protobuf:"bytes,4,opt,name=agent,proto3" json:"agent,omitempty"`
+	Capability string `protobuf:"bytes,5,opt,name=capability,proto3" json:"capability,omitempty"`
+	Tool       string `protobuf:"bytes,6,opt,name=tool,proto3" json:"tool,omitempty"`
+	// Part of the name of an approver; empty: any.
+	AnsweredBy string `protobuf:"bytes,7,opt,name=answered_by,json=answeredBy,proto3" json:"answered_by,omitempty"`
+	// Words, at most 256 bytes. Each must be part of a text of the approval, such as its ids, its names, its approver or
+	// its comment, in upper or lower case; empty: any.
+	Query string `protobuf:"bytes,8,opt,name=query,proto3" json:"query,omitempty"`
+	// Approvals that ended from then on, and until then. Unset: 30 days before end_time, and now.
+	StartTime *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
+	EndTime   *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
+	// Maximum number of approvals, 0 to 500; 0: 100.
+	PageSize int32 `protobuf:"varint,11,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// next_page_token of the previous page; empty: the first page.
+	PageToken     string `protobuf:"bytes,12,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListPastApprovalsRequest) Reset() {
+	*x = ListPastApprovalsRequest{}
+	mi := &file_capgate_v1_approvals_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListPastApprovalsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListPastApprovalsRequest) ProtoMessage() {}
+
+func (x *ListPastApprovalsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_capgate_v1_approvals_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListPastApprovalsRequest.ProtoReflect.Descriptor instead.
+func (*ListPastApprovalsRequest) Descriptor() ([]byte, []int) {
+	return file_capgate_v1_approvals_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ListPastApprovalsRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *ListPastApprovalsRequest) GetOutcome() string {
+	if x != nil {
+		return x.Outcome
+	}
+	return ""
+}
+
+func (x *ListPastApprovalsRequest) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *ListPastApprovalsRequest) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *ListPastApprovalsRequest) GetCapability() string {
+	if x != nil {
+		return x.Capability
+	}
+	return ""
+}
+
+func (x *ListPastApprovalsRequest) GetTool() string {
+	if x != nil {
+		return x.Tool
+	}
+	return ""
+}
+
+func (x *ListPastApprovalsRequest) GetAnsweredBy() string {
+	if x != nil {
+		return x.AnsweredBy
+	}
+	return ""
+}
+
+func (x *ListPastApprovalsRequest) GetQuery() string {
+	if x != nil {
+		return x.Query
+	}
+	return ""
+}
+
+func (x *ListPastApprovalsRequest) GetStartTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartTime
+	}
+	return nil
+}
+
+func (x *ListPastApprovalsRequest) GetEndTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndTime
+	}
+	return nil
+}
+
+func (x *ListPastApprovalsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListPastApprovalsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+type ListPastApprovalsResponse struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Approvals []*PastApproval        `protobuf:"bytes,1,rep,name=approvals,proto3" json:"approvals,omitempty"`
+	// Empty on the last page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// Some tenants, or some older approvals, were not searched. Name a tenant, or a shorter time.
+	Incomplete    bool `protobuf:"varint,3,opt,name=incomplete,proto3" json:"incomplete,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListPastApprovalsResponse) Reset() {
+	*x = ListPastApprovalsResponse{}
+	mi := &file_capgate_v1_approvals_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListPastApprovalsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListPastApprovalsResponse) ProtoMessage() {}
+
+func (x *ListPastApprovalsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_capgate_v1_approvals_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListPastApprovalsResponse.ProtoReflect.Descriptor instead.
+func (*ListPastApprovalsResponse) Descriptor() ([]byte, []int) {
+	return file_capgate_v1_approvals_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ListPastApprovalsResponse) GetApprovals() []*PastApproval {
+	if x != nil {
+		return x.Approvals
+	}
+	return nil
+}
+
+func (x *ListPastApprovalsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+func (x *ListPastApprovalsResponse) GetIncomplete() bool {
+	if x != nil {
+		return x.Incomplete
+	}
+	return false
+}
+
+type GetApprovalStatisticsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in ListApprovalsRequest.
+	Tenant string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// The days of these times are counted as a whole, in UTC. Unset: as in ListPastApprovalsRequest.
+	StartTime     *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
+	EndTime       *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetApprovalStatisticsRequest) Reset() {
+	*x = GetApprovalStatisticsRequest{}
+	mi := &file_capgate_v1_approvals_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetApprovalStatisticsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetApprovalStatisticsRequest) ProtoMessage() {}
+
+func (x *GetApprovalStatisticsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_capgate_v1_approvals_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetApprovalStatisticsRequest.ProtoReflect.Descriptor instead.
+func (*GetApprovalStatisticsRequest) Descriptor() ([]byte, []int) {
+	return file_capgate_v1_approvals_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *GetApprovalStatisticsRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *GetApprovalStatisticsRequest) GetStartTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartTime
+	}
+	return nil
+}
+
+func (x *GetApprovalStatisticsRequest) GetEndTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndTime
+	}
+	return nil
+}
+
+// ApprovalStatistics count the approvals that ended on some days, also those that are not listed any more.
+type ApprovalStatistics struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	All   *ApprovalCounts        `protobuf:"bytes,1,opt,name=all,proto3" json:"all,omitempty"`
+	// The oldest first; also days without approvals.
+	Days []*ApprovalStatistics_Day `protobuf:"bytes,2,rep,name=days,proto3" json:"days,omitempty"`
+	// Those with the most approvals first, at most 100, and the sum of the others.
+	Tools []*ApprovalStatistics_Tool `protobuf:"bytes,3,rep,name=tools,proto3" json:"tools,omitempty"`
+	// The same of those who answered. Empty if the caller does not see all capabilities.
+	People []*ApprovalStatistics_Person `protobuf:"bytes,4,rep,name=people,proto3" json:"people,omitempty"`
+	// Some tenants were not counted, because more than 100 have approvals. Name one.
+	Incomplete    bool `protobuf:"varint,5,opt,name=incomplete,proto3" json:"incomplete,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApprovalStatistics) Reset() {
+	*x = ApprovalStatistics{}
+	mi := &file_capgate_v1_approvals_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApprovalStatistics) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApprovalStatistics) ProtoMessage() {}
+
+func (x *ApprovalStatistics) ProtoReflect() protoreflect.Message {
+	mi := &file_capgate_v1_approvals_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApprovalStatistics.ProtoReflect.Descriptor instead.
+func (*ApprovalStatistics) Descriptor() ([]byte, []int) {
+	return file_capgate_v1_approvals_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ApprovalStatistics) GetAll() *ApprovalCounts {
+	if x != nil {
+		return x.All
+	}
+	return nil
+}
+
+func (x *ApprovalStatistics) GetDays() []*ApprovalStatistics_Day {
+	if x != nil {
+		return x.Days
+	}
+	return nil
+}
+
+func (x *ApprovalStatistics) GetTools() []*ApprovalStatistics_Tool {
+	if x != nil {
+		return x.Tools
+	}
+	return nil
+}
+
+func (x *ApprovalStatistics) GetPeople() []*ApprovalStatistics_Person {
+	if x != nil {
+		return x.People
+	}
+	return nil
+}
+
+func (x *ApprovalStatistics) GetIncomplete() bool {
+	if x != nil {
+		return x.Incomplete
+	}
+	return false
+}
+
+// ApprovalCounts count approvals by their outcome, as in PastApproval.
+type ApprovalCounts struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Approved  int32                  `protobuf:"varint,1,opt,name=approved,proto3" json:"approved,omitempty"`
+	Denied    int32                  `protobuf:"varint,2,opt,name=denied,proto3" json:"denied,omitempty"`
+	Expired   int32                  `protobuf:"varint,3,opt,name=expired,proto3" json:"expired,omitempty"`
+	Withdrawn int32                  `protobuf:"varint,4,opt,name=withdrawn,proto3" json:"withdrawn,omitempty"`
+	// The times in which half of the answers were given, and nine of ten. They are estimates, within a factor of 1.42.
+	// Unset: there were no answers.
+	P50 *durationpb.Duration `protobuf:"bytes,5,opt,name=p50,proto3" json:"p50,omitempty"`
+	P90 *durationpb.Duration `protobuf:"bytes,6,opt,name=p90,proto3" json:"p90,omitempty"`
+	// The part of the answers that were denials, 0 to 1. Unset: there were no answers.
+	DeniedShare   *float64 `protobuf:"fixed64,7,opt,name=denied_share,json=deniedShare,proto3,oneof" json:"denied_share,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApprovalCounts) Reset() {
+	*x = ApprovalCounts{}
+	mi := &file_capgate_v1_approvals_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApprovalCounts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApprovalCounts) ProtoMessage() {}
+
+func (x *ApprovalCounts) ProtoReflect() protoreflect.Message {
+	mi := &file_capgate_v1_approvals_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApprovalCounts.ProtoReflect.Descriptor instead.
+func (*ApprovalCounts) Descriptor() ([]byte, []int) {
+	return file_capgate_v1_approvals_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ApprovalCounts) GetApproved() int32 {
+	if x != nil {
+		return x.Approved
+	}
+	return 0
+}
+
+func (x *ApprovalCounts) GetDenied() int32 {
+	if x != nil {
+		return x.Denied
+	}
+	return 0
+}
+
+func (x *ApprovalCounts) GetExpired() int32 {
+	if x != nil {
+		return x.Expired
+	}
+	return 0
+}
+
+func (x *ApprovalCounts) GetWithdrawn() int32 {
+	if x != nil {
+		return x.Withdrawn
+	}
+	return 0
+}
+
+func (x *ApprovalCounts) GetP50() *durationpb.Duration {
+	if x != nil {
+		return x.P50
+	}
+	return nil
+}
+
+func (x *ApprovalCounts) GetP90() *durationpb.Duration {
+	if x != nil {
+		return x.P90
+	}
+	return nil
+}
+
+func (x *ApprovalCounts) GetDeniedShare() float64 {
+	if x != nil && x.DeniedShare != nil {
+		return *x.DeniedShare
+	}
+	return 0
+}
+
+type GetApprovalStatisticsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Statistics    *ApprovalStatistics    `protobuf:"bytes,1,opt,name=statistics,proto3" json:"statistics,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetApprovalStatisticsResponse) Reset() {
+	*x = GetApprovalStatisticsResponse{}
+	mi := &file_capgate_v1_approvals_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetApprovalStatisticsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetApprovalStatisticsResponse) ProtoMessage() {}
+
+func (x *GetApprovalStatisticsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_capgate_v1_approvals_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetApprovalStatisticsResponse.ProtoReflect.Descriptor instead.
+func (*GetApprovalStatisticsResponse) Descriptor() ([]byte, []int) {
+	return file_capgate_v1_approvals_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *GetApprovalStatisticsResponse) GetStatistics() *ApprovalStatistics {
+	if x != nil {
+		return x.Statistics
+	}
+	return nil
+}
+
 // Approval is a call that waits for a person's consent, or got an answer.
 type Approval struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -113,7 +755,7 @@ type Approval struct {
 
 func (x *Approval) Reset() {
 	*x = Approval{}
-	mi := &file_capgate_v1_approvals_proto_msgTypes[0]
+	mi := &file_capgate_v1_approvals_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -125,7 +767,7 @@ func (x *Approval) String() string {
 func (*Approval) ProtoMessage() {}
 
 func (x *Approval) ProtoReflect() protoreflect.Message {
-	mi := &file_capgate_v1_approvals_proto_msgTypes[0]
+	mi := &file_capgate_v1_approvals_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -138,7 +780,7 @@ func (x *Approval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Approval.ProtoReflect.Descriptor instead.
 func (*Approval) Descriptor() ([]byte, []int) {
-	return file_capgate_v1_approvals_proto_rawDescGZIP(), []int{0}
+	return file_capgate_v1_approvals_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Approval) GetId() string {
@@ -440,7 +1082,7 @@ type ApprovalAnswer struct {
 
 func (x *ApprovalAnswer) Reset() {
 	*x = ApprovalAnswer{}
-	mi := &file_capgate_v1_approvals_proto_msgTypes[1]
+	mi := &file_capgate_v1_approvals_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -452,7 +1094,7 @@ func (x *ApprovalAnswer) String() string {
 func (*ApprovalAnswer) ProtoMessage() {}
 
 func (x *ApprovalAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_capgate_v1_approvals_proto_msgTypes[1]
+	mi := &file_capgate_v1_approvals_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -465,7 +1107,7 @@ func (x *ApprovalAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalAnswer.ProtoReflect.Descriptor instead.
 func (*ApprovalAnswer) Descriptor() ([]byte, []int) {
-	return file_capgate_v1_approvals_proto_rawDescGZIP(), []int{1}
+	return file_capgate_v1_approvals_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ApprovalAnswer) GetBy() string {
@@ -537,7 +1179,7 @@ type ListApprovalsRequest struct {
 
 func (x *ListApprovalsRequest) Reset() {
 	*x = ListApprovalsRequest{}
-	mi := &file_capgate_v1_approvals_proto_msgTypes[2]
+	mi := &file_capgate_v1_approvals_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -549,7 +1191,7 @@ func (x *ListApprovalsRequest) String() string {
 func (*ListApprovalsRequest) ProtoMessage() {}
 
 func (x *ListApprovalsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_capgate_v1_approvals_proto_msgTypes[2]
+	mi := &file_capgate_v1_approvals_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -562,7 +1204,7 @@ func (x *ListApprovalsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListApprovalsRequest.ProtoReflect.Descriptor instead.
 func (*ListApprovalsRequest) Descriptor() ([]byte, []int) {
-	return file_capgate_v1_approvals_proto_rawDescGZIP(), []int{2}
+	return file_capgate_v1_approvals_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ListApprovalsRequest) GetTenant() string {
@@ -649,7 +1291,7 @@ type ListApprovalsResponse struct {
 
 func (x *ListApprovalsResponse) Reset() {
 	*x = ListApprovalsResponse{}
-	mi := &file_capgate_v1_approvals_proto_msgTypes[3]
+	mi := &file_capgate_v1_approvals_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -661,7 +1303,7 @@ func (x *ListApprovalsResponse) String() string {
 func (*ListApprovalsResponse) ProtoMessage() {}
 
 func (x *ListApprovalsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_capgate_v1_approvals_proto_msgTypes[3]
+	mi := &file_capgate_v1_approvals_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -674,7 +1316,7 @@ func (x *ListApprovalsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListApprovalsResponse.ProtoReflect.Descriptor instead.
 func (*ListApprovalsResponse) Descriptor() ([]byte, []int) {
-	return file_capgate_v1_approvals_proto_rawDescGZIP(), []int{3}
+	return file_capgate_v1_approvals_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ListApprovalsResponse) GetApprovals() []*Approval {
@@ -709,7 +1351,7 @@ type GetApprovalRequest struct {
 
 func (x *GetApprovalRequest) Reset() {
 	*x = GetApprovalRequest{}
-	mi := &file_capgate_v1_approvals_proto_msgTypes[4]
+	mi := &file_capgate_v1_approvals_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -721,7 +1363,7 @@ func (x *GetApprovalRequest) String() string {
 func (*GetApprovalRequest) ProtoMessage() {}
 
 func (x *GetApprovalRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_capgate_v1_approvals_proto_msgTypes[4]
+	mi := &file_capgate_v1_approvals_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -734,7 +1376,7 @@ func (x *GetApprovalRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetApprovalRequest.ProtoReflect.Descriptor instead.
 func (*GetApprovalRequest) Descriptor() ([]byte, []int) {
-	return file_capgate_v1_approvals_proto_rawDescGZIP(), []int{4}
+	return file_capgate_v1_approvals_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GetApprovalRequest) GetTenant() string {
@@ -760,7 +1402,7 @@ type GetApprovalResponse struct {
 
 func (x *GetApprovalResponse) Reset() {
 	*x = GetApprovalResponse{}
-	mi := &file_capgate_v1_approvals_proto_msgTypes[5]
+	mi := &file_capgate_v1_approvals_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -772,7 +1414,7 @@ func (x *GetApprovalResponse) String() string {
 func (*GetApprovalResponse) ProtoMessage() {}
 
 func (x *GetApprovalResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_capgate_v1_approvals_proto_msgTypes[5]
+	mi := &file_capgate_v1_approvals_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -785,7 +1427,7 @@ func (x *GetApprovalResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetApprovalResponse.ProtoReflect.Descriptor instead.
 func (*GetApprovalResponse) Descriptor() ([]byte, []int) {
-	return file_capgate_v1_approvals_proto_rawDescGZIP(), []int{5}
+	return file_capgate_v1_approvals_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GetApprovalResponse) GetApproval() *Approval {
@@ -818,7 +1460,7 @@ type ApproveRequest struct {
 
 func (x *ApproveRequest) Reset() {
 	*x = ApproveRequest{}
-	mi := &file_capgate_v1_approvals_proto_msgTypes[6]
+	mi := &file_capgate_v1_approvals_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -830,7 +1472,7 @@ func (x *ApproveRequest) String() string {
 func (*ApproveRequest) ProtoMessage() {}
 
 func (x *ApproveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_capgate_v1_approvals_proto_msgTypes[6]
+	mi := &file_capgate_v1_approvals_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -843,7 +1485,7 @@ func (x *ApproveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApproveRequest.ProtoReflect.Descriptor instead.
 func (*ApproveRequest) Descriptor() ([]byte, []int) {
-	return file_capgate_v1_approvals_proto_rawDescGZIP(), []int{6}
+	return file_capgate_v1_approvals_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ApproveRequest) GetTenant() string {
@@ -897,7 +1539,7 @@ type ApproveResponse struct {
 
 func (x *ApproveResponse) Reset() {
 	*x = ApproveResponse{}
-	mi := &file_capgate_v1_approvals_proto_msgTypes[7]
+	mi := &file_capgate_v1_approvals_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -909,7 +1551,7 @@ func (x *ApproveResponse) String() string {
 func (*ApproveResponse) ProtoMessage() {}
 
 func (x *ApproveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_capgate_v1_approvals_proto_msgTypes[7]
+	mi := &file_capgate_v1_approvals_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -922,7 +1564,7 @@ func (x *ApproveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApproveResponse.ProtoReflect.Descriptor instead.
 func (*ApproveResponse) Descriptor() ([]byte, []int) {
-	return file_capgate_v1_approvals_proto_rawDescGZIP(), []int{7}
+	return file_capgate_v1_approvals_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ApproveResponse) GetApproval() *Approval {
@@ -947,7 +1589,7 @@ type DenyRequest struct {
 
 func (x *DenyRequest) Reset() {
 	*x = DenyRequest{}
-	mi := &file_capgate_v1_approvals_proto_msgTypes[8]
+	mi := &file_capgate_v1_approvals_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -959,7 +1601,7 @@ func (x *DenyRequest) String() string {
 func (*DenyRequest) ProtoMessage() {}
 
 func (x *DenyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_capgate_v1_approvals_proto_msgTypes[8]
+	mi := &file_capgate_v1_approvals_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -972,7 +1614,7 @@ func (x *DenyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DenyRequest.ProtoReflect.Descriptor instead.
 func (*DenyRequest) Descriptor() ([]byte, []int) {
-	return file_capgate_v1_approvals_proto_rawDescGZIP(), []int{8}
+	return file_capgate_v1_approvals_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *DenyRequest) GetTenant() string {
@@ -1026,7 +1668,7 @@ type DenyResponse struct {
 
 func (x *DenyResponse) Reset() {
 	*x = DenyResponse{}
-	mi := &file_capgate_v1_approvals_proto_msgTypes[9]
+	mi := &file_capgate_v1_approvals_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1038,7 +1680,7 @@ func (x *DenyResponse) String() string {
 func (*DenyResponse) ProtoMessage() {}
 
 func (x *DenyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_capgate_v1_approvals_proto_msgTypes[9]
+	mi := &file_capgate_v1_approvals_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1051,7 +1693,7 @@ func (x *DenyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DenyResponse.ProtoReflect.Descriptor instead.
 func (*DenyResponse) Descriptor() ([]byte, []int) {
-	return file_capgate_v1_approvals_proto_rawDescGZIP(), []int{9}
+	return file_capgate_v1_approvals_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *DenyResponse) GetApproval() *Approval {
@@ -1074,7 +1716,7 @@ type WatchApprovalsRequest struct {
 
 func (x *WatchApprovalsRequest) Reset() {
 	*x = WatchApprovalsRequest{}
-	mi := &file_capgate_v1_approvals_proto_msgTypes[10]
+	mi := &file_capgate_v1_approvals_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1086,7 +1728,7 @@ func (x *WatchApprovalsRequest) String() string {
 func (*WatchApprovalsRequest) ProtoMessage() {}
 
 func (x *WatchApprovalsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_capgate_v1_approvals_proto_msgTypes[10]
+	mi := &file_capgate_v1_approvals_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1099,7 +1741,7 @@ func (x *WatchApprovalsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchApprovalsRequest.ProtoReflect.Descriptor instead.
 func (*WatchApprovalsRequest) Descriptor() ([]byte, []int) {
-	return file_capgate_v1_approvals_proto_rawDescGZIP(), []int{10}
+	return file_capgate_v1_approvals_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *WatchApprovalsRequest) GetTenant() string {
@@ -1135,7 +1777,7 @@ type WatchApprovalsResponse struct {
 
 func (x *WatchApprovalsResponse) Reset() {
 	*x = WatchApprovalsResponse{}
-	mi := &file_capgate_v1_approvals_proto_msgTypes[11]
+	mi := &file_capgate_v1_approvals_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1147,7 +1789,7 @@ func (x *WatchApprovalsResponse) String() string {
 func (*WatchApprovalsResponse) ProtoMessage() {}
 
 func (x *WatchApprovalsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_capgate_v1_approvals_proto_msgTypes[11]
+	mi := &file_capgate_v1_approvals_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1160,7 +1802,7 @@ func (x *WatchApprovalsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchApprovalsResponse.ProtoReflect.Descriptor instead.
 func (*WatchApprovalsResponse) Descriptor() ([]byte, []int) {
-	return file_capgate_v1_approvals_proto_rawDescGZIP(), []int{11}
+	return file_capgate_v1_approvals_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *WatchApprovalsResponse) GetId() string {
@@ -1184,12 +1826,285 @@ func (x *WatchApprovalsResponse) GetApproval() *Approval {
 	return nil
 }
 
+// Day has the counts of one day, in UTC.
+type ApprovalStatistics_Day struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its start.
+	Time          *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
+	Counts        *ApprovalCounts        `protobuf:"bytes,2,opt,name=counts,proto3" json:"counts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApprovalStatistics_Day) Reset() {
+	*x = ApprovalStatistics_Day{}
+	mi := &file_capgate_v1_approvals_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApprovalStatistics_Day) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApprovalStatistics_Day) ProtoMessage() {}
+
+func (x *ApprovalStatistics_Day) ProtoReflect() protoreflect.Message {
+	mi := &file_capgate_v1_approvals_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApprovalStatistics_Day.ProtoReflect.Descriptor instead.
+func (*ApprovalStatistics_Day) Descriptor() ([]byte, []int) {
+	return file_capgate_v1_approvals_proto_rawDescGZIP(), []int{4, 0}
+}
+
+func (x *ApprovalStatistics_Day) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *ApprovalStatistics_Day) GetCounts() *ApprovalCounts {
+	if x != nil {
+		return x.Counts
+	}
+	return nil
+}
+
+// Tool has the counts of one tool.
+type ApprovalStatistics_Tool struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Capability string                 `protobuf:"bytes,1,opt,name=capability,proto3" json:"capability,omitempty"`
+	Tool       string                 `protobuf:"bytes,2,opt,name=tool,proto3" json:"tool,omitempty"`
+	// The sum of the other tools.
+	Others        bool            `protobuf:"varint,3,opt,name=others,proto3" json:"others,omitempty"`
+	Counts        *ApprovalCounts `protobuf:"bytes,4,opt,name=counts,proto3" json:"counts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApprovalStatistics_Tool) Reset() {
+	*x = ApprovalStatistics_Tool{}
+	mi := &file_capgate_v1_approvals_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApprovalStatistics_Tool) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApprovalStatistics_Tool) ProtoMessage() {}
+
+func (x *ApprovalStatistics_Tool) ProtoReflect() protoreflect.Message {
+	mi := &file_capgate_v1_approvals_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApprovalStatistics_Tool.ProtoReflect.Descriptor instead.
+func (*ApprovalStatistics_Tool) Descriptor() ([]byte, []int) {
+	return file_capgate_v1_approvals_proto_rawDescGZIP(), []int{4, 1}
+}
+
+func (x *ApprovalStatistics_Tool) GetCapability() string {
+	if x != nil {
+		return x.Capability
+	}
+	return ""
+}
+
+func (x *ApprovalStatistics_Tool) GetTool() string {
+	if x != nil {
+		return x.Tool
+	}
+	return ""
+}
+
+func (x *ApprovalStatistics_Tool) GetOthers() bool {
+	if x != nil {
+		return x.Others
+	}
+	return false
+}
+
+func (x *ApprovalStatistics_Tool) GetCounts() *ApprovalCounts {
+	if x != nil {
+		return x.Counts
+	}
+	return nil
+}
+
+// Person has the counts of the answers of one approver. An answer of several people counts for each.
+type ApprovalStatistics_Person struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in answered_by of an approval that one person answers.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The sum of the other people.
+	Others        bool            `protobuf:"varint,2,opt,name=others,proto3" json:"others,omitempty"`
+	Counts        *ApprovalCounts `protobuf:"bytes,3,opt,name=counts,proto3" json:"counts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApprovalStatistics_Person) Reset() {
+	*x = ApprovalStatistics_Person{}
+	mi := &file_capgate_v1_approvals_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApprovalStatistics_Person) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApprovalStatistics_Person) ProtoMessage() {}
+
+func (x *ApprovalStatistics_Person) ProtoReflect() protoreflect.Message {
+	mi := &file_capgate_v1_approvals_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApprovalStatistics_Person.ProtoReflect.Descriptor instead.
+func (*ApprovalStatistics_Person) Descriptor() ([]byte, []int) {
+	return file_capgate_v1_approvals_proto_rawDescGZIP(), []int{4, 2}
+}
+
+func (x *ApprovalStatistics_Person) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ApprovalStatistics_Person) GetOthers() bool {
+	if x != nil {
+		return x.Others
+	}
+	return false
+}
+
+func (x *ApprovalStatistics_Person) GetCounts() *ApprovalCounts {
+	if x != nil {
+		return x.Counts
+	}
+	return nil
+}
+
 var File_capgate_v1_approvals_proto protoreflect.FileDescriptor
 
 const file_capgate_v1_approvals_proto_rawDesc = "" +
 	"\n" +
 	"\x1acapgate/v1/approvals.proto\x12\n" +
-	"capgate.v1\x1a\x17capgate/v1/access.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xcf\v\n" +
+	"capgate.v1\x1a\x17capgate/v1/access.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xdc\x03\n" +
+	"\fPastApproval\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
+	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x12\n" +
+	"\x04user\x18\x03 \x01(\tR\x04user\x12\x14\n" +
+	"\x05agent\x18\x04 \x01(\tR\x05agent\x12\x1e\n" +
+	"\n" +
+	"capability\x18\x05 \x01(\tR\n" +
+	"capability\x12\x12\n" +
+	"\x04tool\x18\x06 \x01(\tR\x04tool\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\a \x01(\tR\trequestId\x12\x18\n" +
+	"\aoutcome\x18\b \x01(\tR\aoutcome\x12;\n" +
+	"\vcreate_time\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"createTime\x125\n" +
+	"\bend_time\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\x12B\n" +
+	"\x0fanswer_duration\x18\v \x01(\v2\x19.google.protobuf.DurationR\x0eanswerDuration\x12\x1f\n" +
+	"\vanswered_by\x18\f \x01(\tR\n" +
+	"answeredBy\x12\x18\n" +
+	"\acomment\x18\r \x01(\tR\acomment\x12\x1a\n" +
+	"\bremember\x18\x0e \x01(\tR\bremember\"\x8f\x03\n" +
+	"\x18ListPastApprovalsRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x18\n" +
+	"\aoutcome\x18\x02 \x01(\tR\aoutcome\x12\x12\n" +
+	"\x04user\x18\x03 \x01(\tR\x04user\x12\x14\n" +
+	"\x05agent\x18\x04 \x01(\tR\x05agent\x12\x1e\n" +
+	"\n" +
+	"capability\x18\x05 \x01(\tR\n" +
+	"capability\x12\x12\n" +
+	"\x04tool\x18\x06 \x01(\tR\x04tool\x12\x1f\n" +
+	"\vanswered_by\x18\a \x01(\tR\n" +
+	"answeredBy\x12\x14\n" +
+	"\x05query\x18\b \x01(\tR\x05query\x129\n" +
+	"\n" +
+	"start_time\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x125\n" +
+	"\bend_time\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\x12\x1b\n" +
+	"\tpage_size\x18\v \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\f \x01(\tR\tpageToken\"\x9b\x01\n" +
+	"\x19ListPastApprovalsResponse\x126\n" +
+	"\tapprovals\x18\x01 \x03(\v2\x18.capgate.v1.PastApprovalR\tapprovals\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x1e\n" +
+	"\n" +
+	"incomplete\x18\x03 \x01(\bR\n" +
+	"incomplete\"\xa8\x01\n" +
+	"\x1cGetApprovalStatisticsRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x129\n" +
+	"\n" +
+	"start_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x125\n" +
+	"\bend_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\"\xf2\x04\n" +
+	"\x12ApprovalStatistics\x12,\n" +
+	"\x03all\x18\x01 \x01(\v2\x1a.capgate.v1.ApprovalCountsR\x03all\x126\n" +
+	"\x04days\x18\x02 \x03(\v2\".capgate.v1.ApprovalStatistics.DayR\x04days\x129\n" +
+	"\x05tools\x18\x03 \x03(\v2#.capgate.v1.ApprovalStatistics.ToolR\x05tools\x12=\n" +
+	"\x06people\x18\x04 \x03(\v2%.capgate.v1.ApprovalStatistics.PersonR\x06people\x12\x1e\n" +
+	"\n" +
+	"incomplete\x18\x05 \x01(\bR\n" +
+	"incomplete\x1ai\n" +
+	"\x03Day\x12.\n" +
+	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x122\n" +
+	"\x06counts\x18\x02 \x01(\v2\x1a.capgate.v1.ApprovalCountsR\x06counts\x1a\x86\x01\n" +
+	"\x04Tool\x12\x1e\n" +
+	"\n" +
+	"capability\x18\x01 \x01(\tR\n" +
+	"capability\x12\x12\n" +
+	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x16\n" +
+	"\x06others\x18\x03 \x01(\bR\x06others\x122\n" +
+	"\x06counts\x18\x04 \x01(\v2\x1a.capgate.v1.ApprovalCountsR\x06counts\x1ah\n" +
+	"\x06Person\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06others\x18\x02 \x01(\bR\x06others\x122\n" +
+	"\x06counts\x18\x03 \x01(\v2\x1a.capgate.v1.ApprovalCountsR\x06counts\"\x8f\x02\n" +
+	"\x0eApprovalCounts\x12\x1a\n" +
+	"\bapproved\x18\x01 \x01(\x05R\bapproved\x12\x16\n" +
+	"\x06denied\x18\x02 \x01(\x05R\x06denied\x12\x18\n" +
+	"\aexpired\x18\x03 \x01(\x05R\aexpired\x12\x1c\n" +
+	"\twithdrawn\x18\x04 \x01(\x05R\twithdrawn\x12+\n" +
+	"\x03p50\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x03p50\x12+\n" +
+	"\x03p90\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x03p90\x12&\n" +
+	"\fdenied_share\x18\a \x01(\x01H\x00R\vdeniedShare\x88\x01\x01B\x0f\n" +
+	"\r_denied_share\"_\n" +
+	"\x1dGetApprovalStatisticsResponse\x12>\n" +
+	"\n" +
+	"statistics\x18\x01 \x01(\v2\x1e.capgate.v1.ApprovalStatisticsR\n" +
+	"statistics\"\xcf\v\n" +
 	"\bApproval\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x12\n" +
@@ -1301,10 +2216,13 @@ const file_capgate_v1_approvals_proto_rawDesc = "" +
 	"\x16WatchApprovalsResponse\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05event\x18\x02 \x01(\tR\x05event\x120\n" +
-	"\bapproval\x18\x03 \x01(\v2\x14.capgate.v1.ApprovalR\bapproval2\xe6\x05\n" +
+	"\bapproval\x18\x03 \x01(\v2\x14.capgate.v1.ApprovalR\bapproval2\x91\b\n" +
 	"\tApprovals\x12q\n" +
 	"\rListApprovals\x12 .capgate.v1.ListApprovalsRequest\x1a!.capgate.v1.ListApprovalsResponse\"\x1b\xf2\x8d\x1a\x02\b\x01\x82\xd3\xe4\x93\x02\x0f\x12\r/v1/approvals\x12\x83\x01\n" +
-	"\vGetApproval\x12\x1e.capgate.v1.GetApprovalRequest\x1a\x1f.capgate.v1.GetApprovalResponse\"3\xf2\x8d\x1a\x02\b\x01\x82\xd3\xe4\x93\x02'b\bapproval\x12\x1b/v1/approvals/{approval_id}\x12\xb6\x01\n" +
+	"\vGetApproval\x12\x1e.capgate.v1.GetApprovalRequest\x1a\x1f.capgate.v1.GetApprovalResponse\"3\xf2\x8d\x1a\x02\b\x01\x82\xd3\xe4\x93\x02'b\bapproval\x12\x1b/v1/approvals/{approval_id}\x12\x85\x01\n" +
+	"\x11ListPastApprovals\x12$.capgate.v1.ListPastApprovalsRequest\x1a%.capgate.v1.ListPastApprovalsResponse\"#\xf2\x8d\x1a\x02\b\x01\x82\xd3\xe4\x93\x02\x17\x12\x15/v1/approvals/history\x12\xa0\x01\n" +
+	"\x15GetApprovalStatistics\x12(.capgate.v1.GetApprovalStatisticsRequest\x1a).capgate.v1.GetApprovalStatisticsResponse\"2\xf2\x8d\x1a\x02\b\x01\x82\xd3\xe4\x93\x02&b\n" +
+	"statistics\x12\x18/v1/approvals/statistics\x12\xb6\x01\n" +
 	"\aApprove\x12\x1a.capgate.v1.ApproveRequest\x1a\x1b.capgate.v1.ApproveResponse\"r\xf2\x8d\x1a\x02\b\x03\x82\xd3\xe4\x93\x02f:\x01*Z2:\x01*b\bapproval\"#/v1/approvals/{approval_id}:approveb\bapproval\"#/v1/approvals/{approval_id}/approve\x12\xa7\x01\n" +
 	"\x04Deny\x12\x17.capgate.v1.DenyRequest\x1a\x18.capgate.v1.DenyResponse\"l\xf2\x8d\x1a\x02\b\x03\x82\xd3\xe4\x93\x02`:\x01*Z/:\x01*b\bapproval\" /v1/approvals/{approval_id}:denyb\bapproval\" /v1/approvals/{approval_id}/deny\x12}\n" +
 	"\x0eWatchApprovals\x12!.capgate.v1.WatchApprovalsRequest\x1a\".capgate.v1.WatchApprovalsResponse\"\"\xf2\x8d\x1a\x02\b\x01\x82\xd3\xe4\x93\x02\x16\x12\x14/v1/approvals/events0\x01B7Z5github.com/capgate/capgate/proto/capgate/v1;capgatepbb\x06proto3"
@@ -1321,55 +2239,88 @@ func file_capgate_v1_approvals_proto_rawDescGZIP() []byte {
 	return file_capgate_v1_approvals_proto_rawDescData
 }
 
-var file_capgate_v1_approvals_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_capgate_v1_approvals_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_capgate_v1_approvals_proto_goTypes = []any{
-	(*Approval)(nil),               // 0: capgate.v1.Approval
-	(*ApprovalAnswer)(nil),         // 1: capgate.v1.ApprovalAnswer
-	(*ListApprovalsRequest)(nil),   // 2: capgate.v1.ListApprovalsRequest
-	(*ListApprovalsResponse)(nil),  // 3: capgate.v1.ListApprovalsResponse
-	(*GetApprovalRequest)(nil),     // 4: capgate.v1.GetApprovalRequest
-	(*GetApprovalResponse)(nil),    // 5: capgate.v1.GetApprovalResponse
-	(*ApproveRequest)(nil),         // 6: capgate.v1.ApproveRequest
-	(*ApproveResponse)(nil),        // 7: capgate.v1.ApproveResponse
-	(*DenyRequest)(nil),            // 8: capgate.v1.DenyRequest
-	(*DenyResponse)(nil),           // 9: capgate.v1.DenyResponse
-	(*WatchApprovalsRequest)(nil),  // 10: capgate.v1.WatchApprovalsRequest
-	(*WatchApprovalsResponse)(nil), // 11: capgate.v1.WatchApprovalsResponse
-	(*timestamppb.Timestamp)(nil),  // 12: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),    // 13: google.protobuf.Duration
+	(*PastApproval)(nil),                  // 0: capgate.v1.PastApproval
+	(*ListPastApprovalsRequest)(nil),      // 1: capgate.v1.ListPastApprovalsRequest
+	(*ListPastApprovalsResponse)(nil),     // 2: capgate.v1.ListPastApprovalsResponse
+	(*GetApprovalStatisticsRequest)(nil),  // 3: capgate.v1.GetApprovalStatisticsRequest
+	(*ApprovalStatistics)(nil),            // 4: capgate.v1.ApprovalStatistics
+	(*ApprovalCounts)(nil),                // 5: capgate.v1.ApprovalCounts
+	(*GetApprovalStatisticsResponse)(nil), // 6: capgate.v1.GetApprovalStatisticsResponse
+	(*Approval)(nil),                      // 7: capgate.v1.Approval
+	(*ApprovalAnswer)(nil),                // 8: capgate.v1.ApprovalAnswer
+	(*ListApprovalsRequest)(nil),          // 9: capgate.v1.ListApprovalsRequest
+	(*ListApprovalsResponse)(nil),         // 10: capgate.v1.ListApprovalsResponse
+	(*GetApprovalRequest)(nil),            // 11: capgate.v1.GetApprovalRequest
+	(*GetApprovalResponse)(nil),           // 12: capgate.v1.GetApprovalResponse
+	(*ApproveRequest)(nil),                // 13: capgate.v1.ApproveRequest
+	(*ApproveResponse)(nil),               // 14: capgate.v1.ApproveResponse
+	(*DenyRequest)(nil),                   // 15: capgate.v1.DenyRequest
+	(*DenyResponse)(nil),                  // 16: capgate.v1.DenyResponse
+	(*WatchApprovalsRequest)(nil),         // 17: capgate.v1.WatchApprovalsRequest
+	(*WatchApprovalsResponse)(nil),        // 18: capgate.v1.WatchApprovalsResponse
+	(*ApprovalStatistics_Day)(nil),        // 19: capgate.v1.ApprovalStatistics.Day
+	(*ApprovalStatistics_Tool)(nil),       // 20: capgate.v1.ApprovalStatistics.Tool
+	(*ApprovalStatistics_Person)(nil),     // 21: capgate.v1.ApprovalStatistics.Person
+	(*timestamppb.Timestamp)(nil),         // 22: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),           // 23: google.protobuf.Duration
 }
 var file_capgate_v1_approvals_proto_depIdxs = []int32{
-	12, // 0: capgate.v1.Approval.create_time:type_name -> google.protobuf.Timestamp
-	12, // 1: capgate.v1.Approval.expire_time:type_name -> google.protobuf.Timestamp
-	12, // 2: capgate.v1.Approval.answer_time:type_name -> google.protobuf.Timestamp
-	12, // 3: capgate.v1.Approval.update_time:type_name -> google.protobuf.Timestamp
-	1,  // 4: capgate.v1.Approval.answers:type_name -> capgate.v1.ApprovalAnswer
-	12, // 5: capgate.v1.Approval.escalate_time:type_name -> google.protobuf.Timestamp
-	13, // 6: capgate.v1.Approval.max_validity:type_name -> google.protobuf.Duration
-	12, // 7: capgate.v1.Approval.valid_until:type_name -> google.protobuf.Timestamp
-	12, // 8: capgate.v1.ApprovalAnswer.time:type_name -> google.protobuf.Timestamp
-	0,  // 9: capgate.v1.ListApprovalsResponse.approvals:type_name -> capgate.v1.Approval
-	0,  // 10: capgate.v1.GetApprovalResponse.approval:type_name -> capgate.v1.Approval
-	13, // 11: capgate.v1.ApproveRequest.valid_for:type_name -> google.protobuf.Duration
-	0,  // 12: capgate.v1.ApproveResponse.approval:type_name -> capgate.v1.Approval
-	13, // 13: capgate.v1.DenyRequest.valid_for:type_name -> google.protobuf.Duration
-	0,  // 14: capgate.v1.DenyResponse.approval:type_name -> capgate.v1.Approval
-	0,  // 15: capgate.v1.WatchApprovalsResponse.approval:type_name -> capgate.v1.Approval
-	2,  // 16: capgate.v1.Approvals.ListApprovals:input_type -> capgate.v1.ListApprovalsRequest
-	4,  // 17: capgate.v1.Approvals.GetApproval:input_type -> capgate.v1.GetApprovalRequest
-	6,  // 18: capgate.v1.Approvals.Approve:input_type -> capgate.v1.ApproveRequest
-	8,  // 19: capgate.v1.Approvals.Deny:input_type -> capgate.v1.DenyRequest
-	10, // 20: capgate.v1.Approvals.WatchApprovals:input_type -> capgate.v1.WatchApprovalsRequest
-	3,  // 21: capgate.v1.Approvals.ListApprovals:output_type -> capgate.v1.ListApprovalsResponse
-	5,  // 22: capgate.v1.Approvals.GetApproval:output_type -> capgate.v1.GetApprovalResponse
-	7,  // 23: capgate.v1.Approvals.Approve:output_type -> capgate.v1.ApproveResponse
-	9,  // 24: capgate.v1.Approvals.Deny:output_type -> capgate.v1.DenyResponse
-	11, // 25: capgate.v1.Approvals.WatchApprovals:output_type -> capgate.v1.WatchApprovalsResponse
-	21, // [21:26] is the sub-list for method output_type
-	16, // [16:21] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	22, // 0: capgate.v1.PastApproval.create_time:type_name -> google.protobuf.Timestamp
+	22, // 1: capgate.v1.PastApproval.end_time:type_name -> google.protobuf.Timestamp
+	23, // 2: capgate.v1.PastApproval.answer_duration:type_name -> google.protobuf.Duration
+	22, // 3: capgate.v1.ListPastApprovalsRequest.start_time:type_name -> google.protobuf.Timestamp
+	22, // 4: capgate.v1.ListPastApprovalsRequest.end_time:type_name -> google.protobuf.Timestamp
+	0,  // 5: capgate.v1.ListPastApprovalsResponse.approvals:type_name -> capgate.v1.PastApproval
+	22, // 6: capgate.v1.GetApprovalStatisticsRequest.start_time:type_name -> google.protobuf.Timestamp
+	22, // 7: capgate.v1.GetApprovalStatisticsRequest.end_time:type_name -> google.protobuf.Timestamp
+	5,  // 8: capgate.v1.ApprovalStatistics.all:type_name -> capgate.v1.ApprovalCounts
+	19, // 9: capgate.v1.ApprovalStatistics.days:type_name -> capgate.v1.ApprovalStatistics.Day
+	20, // 10: capgate.v1.ApprovalStatistics.tools:type_name -> capgate.v1.ApprovalStatistics.Tool
+	21, // 11: capgate.v1.ApprovalStatistics.people:type_name -> capgate.v1.ApprovalStatistics.Person
+	23, // 12: capgate.v1.ApprovalCounts.p50:type_name -> google.protobuf.Duration
+	23, // 13: capgate.v1.ApprovalCounts.p90:type_name -> google.protobuf.Duration
+	4,  // 14: capgate.v1.GetApprovalStatisticsResponse.statistics:type_name -> capgate.v1.ApprovalStatistics
+	22, // 15: capgate.v1.Approval.create_time:type_name -> google.protobuf.Timestamp
+	22, // 16: capgate.v1.Approval.expire_time:type_name -> google.protobuf.Timestamp
+	22, // 17: capgate.v1.Approval.answer_time:type_name -> google.protobuf.Timestamp
+	22, // 18: capgate.v1.Approval.update_time:type_name -> google.protobuf.Timestamp
+	8,  // 19: capgate.v1.Approval.answers:type_name -> capgate.v1.ApprovalAnswer
+	22, // 20: capgate.v1.Approval.escalate_time:type_name -> google.protobuf.Timestamp
+	23, // 21: capgate.v1.Approval.max_validity:type_name -> google.protobuf.Duration
+	22, // 22: capgate.v1.Approval.valid_until:type_name -> google.protobuf.Timestamp
+	22, // 23: capgate.v1.ApprovalAnswer.time:type_name -> google.protobuf.Timestamp
+	7,  // 24: capgate.v1.ListApprovalsResponse.approvals:type_name -> capgate.v1.Approval
+	7,  // 25: capgate.v1.GetApprovalResponse.approval:type_name -> capgate.v1.Approval
+	23, // 26: capgate.v1.ApproveRequest.valid_for:type_name -> google.protobuf.Duration
+	7,  // 27: capgate.v1.ApproveResponse.approval:type_name -> capgate.v1.Approval
+	23, // 28: capgate.v1.DenyRequest.valid_for:type_name -> google.protobuf.Duration
+	7,  // 29: capgate.v1.DenyResponse.approval:type_name -> capgate.v1.Approval
+	7,  // 30: capgate.v1.WatchApprovalsResponse.approval:type_name -> capgate.v1.Approval
+	22, // 31: capgate.v1.ApprovalStatistics.Day.time:type_name -> google.protobuf.Timestamp
+	5,  // 32: capgate.v1.ApprovalStatistics.Day.counts:type_name -> capgate.v1.ApprovalCounts
+	5,  // 33: capgate.v1.ApprovalStatistics.Tool.counts:type_name -> capgate.v1.ApprovalCounts
+	5,  // 34: capgate.v1.ApprovalStatistics.Person.counts:type_name -> capgate.v1.ApprovalCounts
+	9,  // 35: capgate.v1.Approvals.ListApprovals:input_type -> capgate.v1.ListApprovalsRequest
+	11, // 36: capgate.v1.Approvals.GetApproval:input_type -> capgate.v1.GetApprovalRequest
+	1,  // 37: capgate.v1.Approvals.ListPastApprovals:input_type -> capgate.v1.ListPastApprovalsRequest
+	3,  // 38: capgate.v1.Approvals.GetApprovalStatistics:input_type -> capgate.v1.GetApprovalStatisticsRequest
+	13, // 39: capgate.v1.Approvals.Approve:input_type -> capgate.v1.ApproveRequest
+	15, // 40: capgate.v1.Approvals.Deny:input_type -> capgate.v1.DenyRequest
+	17, // 41: capgate.v1.Approvals.WatchApprovals:input_type -> capgate.v1.WatchApprovalsRequest
+	10, // 42: capgate.v1.Approvals.ListApprovals:output_type -> capgate.v1.ListApprovalsResponse
+	12, // 43: capgate.v1.Approvals.GetApproval:output_type -> capgate.v1.GetApprovalResponse
+	2,  // 44: capgate.v1.Approvals.ListPastApprovals:output_type -> capgate.v1.ListPastApprovalsResponse
+	6,  // 45: capgate.v1.Approvals.GetApprovalStatistics:output_type -> capgate.v1.GetApprovalStatisticsResponse
+	14, // 46: capgate.v1.Approvals.Approve:output_type -> capgate.v1.ApproveResponse
+	16, // 47: capgate.v1.Approvals.Deny:output_type -> capgate.v1.DenyResponse
+	18, // 48: capgate.v1.Approvals.WatchApprovals:output_type -> capgate.v1.WatchApprovalsResponse
+	42, // [42:49] is the sub-list for method output_type
+	35, // [35:42] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_capgate_v1_approvals_proto_init() }
@@ -1378,13 +2329,14 @@ func file_capgate_v1_approvals_proto_init() {
 		return
 	}
 	file_capgate_v1_access_proto_init()
+	file_capgate_v1_approvals_proto_msgTypes[5].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_capgate_v1_approvals_proto_rawDesc), len(file_capgate_v1_approvals_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   12,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

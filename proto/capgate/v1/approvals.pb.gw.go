@@ -123,6 +123,76 @@ func local_request_Approvals_GetApproval_0(ctx context.Context, marshaler runtim
 	return msg, metadata, err
 }
 
+var filter_Approvals_ListPastApprovals_0 = &utilities.DoubleArray{Encoding: map[string]int{}, Base: []int(nil), Check: []int(nil)}
+
+func request_Approvals_ListPastApprovals_0(ctx context.Context, marshaler runtime.Marshaler, client ApprovalsClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq ListPastApprovalsRequest
+		metadata runtime.ServerMetadata
+	)
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_Approvals_ListPastApprovals_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.ListPastApprovals(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_Approvals_ListPastApprovals_0(ctx context.Context, marshaler runtime.Marshaler, server ApprovalsServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq ListPastApprovalsRequest
+		metadata runtime.ServerMetadata
+	)
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_Approvals_ListPastApprovals_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	msg, err := server.ListPastApprovals(ctx, &protoReq)
+	return msg, metadata, err
+}
+
+var filter_Approvals_GetApprovalStatistics_0 = &utilities.DoubleArray{Encoding: map[string]int{}, Base: []int(nil), Check: []int(nil)}
+
+func request_Approvals_GetApprovalStatistics_0(ctx context.Context, marshaler runtime.Marshaler, client ApprovalsClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq GetApprovalStatisticsRequest
+		metadata runtime.ServerMetadata
+	)
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_Approvals_GetApprovalStatistics_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.GetApprovalStatistics(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_Approvals_GetApprovalStatistics_0(ctx context.Context, marshaler runtime.Marshaler, server ApprovalsServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq GetApprovalStatisticsRequest
+		metadata runtime.ServerMetadata
+	)
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_Approvals_GetApprovalStatistics_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	msg, err := server.GetApprovalStatistics(ctx, &protoReq)
+	return msg, metadata, err
+}
+
 func request_Approvals_Approve_0(ctx context.Context, marshaler runtime.Marshaler, client ApprovalsClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
 		protoReq ApproveRequest
@@ -377,6 +447,46 @@ func RegisterApprovalsHandlerServer(ctx context.Context, mux *runtime.ServeMux, 
 		}
 		forward_Approvals_GetApproval_0(annotatedContext, mux, outboundMarshaler, w, req, response_Approvals_GetApproval_0{resp.(*GetApprovalResponse)}, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodGet, pattern_Approvals_ListPastApprovals_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/capgate.v1.Approvals/ListPastApprovals", runtime.WithHTTPPathPattern("/v1/approvals/history"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_Approvals_ListPastApprovals_0(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_Approvals_ListPastApprovals_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodGet, pattern_Approvals_GetApprovalStatistics_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/capgate.v1.Approvals/GetApprovalStatistics", runtime.WithHTTPPathPattern("/v1/approvals/statistics"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_Approvals_GetApprovalStatistics_0(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_Approvals_GetApprovalStatistics_0(annotatedContext, mux, outboundMarshaler, w, req, response_Approvals_GetApprovalStatistics_0{resp.(*GetApprovalStatisticsResponse)}, mux.GetForwardResponseOptions()...)
+	})
 	mux.Handle(http.MethodPost, pattern_Approvals_Approve_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
@@ -538,6 +648,40 @@ func RegisterApprovalsHandlerClient(ctx context.Context, mux *runtime.ServeMux, 
 		}
 		forward_Approvals_GetApproval_0(annotatedContext, mux, outboundMarshaler, w, req, response_Approvals_GetApproval_0{resp.(*GetApprovalResponse)}, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodGet, pattern_Approvals_ListPastApprovals_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/capgate.v1.Approvals/ListPastApprovals", runtime.WithHTTPPathPattern("/v1/approvals/history"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_Approvals_ListPastApprovals_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_Approvals_ListPastApprovals_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodGet, pattern_Approvals_GetApprovalStatistics_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/capgate.v1.Approvals/GetApprovalStatistics", runtime.WithHTTPPathPattern("/v1/approvals/statistics"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_Approvals_GetApprovalStatistics_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_Approvals_GetApprovalStatistics_0(annotatedContext, mux, outboundMarshaler, w, req, response_Approvals_GetApprovalStatistics_0{resp.(*GetApprovalStatisticsResponse)}, mux.GetForwardResponseOptions()...)
+	})
 	mux.Handle(http.MethodPost, pattern_Approvals_Approve_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
@@ -635,6 +779,15 @@ func (m response_Approvals_GetApproval_0) XXX_ResponseBody() interface{} {
 	return response.Approval
 }
 
+type response_Approvals_GetApprovalStatistics_0 struct {
+	*GetApprovalStatisticsResponse
+}
+
+func (m response_Approvals_GetApprovalStatistics_0) XXX_ResponseBody() interface{} {
+	response := m.GetApprovalStatisticsResponse
+	return response.Statistics
+}
+
 type response_Approvals_Approve_0 struct {
 	*ApproveResponse
 }
@@ -672,21 +825,25 @@ func (m response_Approvals_Deny_1) XXX_ResponseBody() interface{} {
 }
 
 var (
-	pattern_Approvals_ListApprovals_0  = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "approvals"}, ""))
-	pattern_Approvals_GetApproval_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "approvals", "approval_id"}, ""))
-	pattern_Approvals_Approve_0        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"v1", "approvals", "approval_id", "approve"}, ""))
-	pattern_Approvals_Approve_1        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "approvals", "approval_id"}, "approve"))
-	pattern_Approvals_Deny_0           = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"v1", "approvals", "approval_id", "deny"}, ""))
-	pattern_Approvals_Deny_1           = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "approvals", "approval_id"}, "deny"))
-	pattern_Approvals_WatchApprovals_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2}, []string{"v1", "approvals", "events"}, ""))
+	pattern_Approvals_ListApprovals_0         = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "approvals"}, ""))
+	pattern_Approvals_GetApproval_0           = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "approvals", "approval_id"}, ""))
+	pattern_Approvals_ListPastApprovals_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2}, []string{"v1", "approvals", "history"}, ""))
+	pattern_Approvals_GetApprovalStatistics_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2}, []string{"v1", "approvals", "statistics"}, ""))
+	pattern_Approvals_Approve_0               = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"v1", "approvals", "approval_id", "approve"}, ""))
+	pattern_Approvals_Approve_1               = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "approvals", "approval_id"}, "approve"))
+	pattern_Approvals_Deny_0                  = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"v1", "approvals", "approval_id", "deny"}, ""))
+	pattern_Approvals_Deny_1                  = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "approvals", "approval_id"}, "deny"))
+	pattern_Approvals_WatchApprovals_0        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2}, []string{"v1", "approvals", "events"}, ""))
 )
 
 var (
-	forward_Approvals_ListApprovals_0  = runtime.ForwardResponseMessage
-	forward_Approvals_GetApproval_0    = runtime.ForwardResponseMessage
-	forward_Approvals_Approve_0        = runtime.ForwardResponseMessage
-	forward_Approvals_Approve_1        = runtime.ForwardResponseMessage
-	forward_Approvals_Deny_0           = runtime.ForwardResponseMessage
-	forward_Approvals_Deny_1           = runtime.ForwardResponseMessage
-	forward_Approvals_WatchApprovals_0 = runtime.ForwardResponseStream
+	forward_Approvals_ListApprovals_0         = runtime.ForwardResponseMessage
+	forward_Approvals_GetApproval_0           = runtime.ForwardResponseMessage
+	forward_Approvals_ListPastApprovals_0     = runtime.ForwardResponseMessage
+	forward_Approvals_GetApprovalStatistics_0 = runtime.ForwardResponseMessage
+	forward_Approvals_Approve_0               = runtime.ForwardResponseMessage
+	forward_Approvals_Approve_1               = runtime.ForwardResponseMessage
+	forward_Approvals_Deny_0                  = runtime.ForwardResponseMessage
+	forward_Approvals_Deny_1                  = runtime.ForwardResponseMessage
+	forward_Approvals_WatchApprovals_0        = runtime.ForwardResponseStream
 )

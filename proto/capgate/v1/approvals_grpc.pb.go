@@ -21,11 +21,13 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Approvals_ListApprovals_FullMethodName  = "/capgate.v1.Approvals/ListApprovals"
-	Approvals_GetApproval_FullMethodName    = "/capgate.v1.Approvals/GetApproval"
-	Approvals_Approve_FullMethodName        = "/capgate.v1.Approvals/Approve"
-	Approvals_Deny_FullMethodName           = "/capgate.v1.Approvals/Deny"
-	Approvals_WatchApprovals_FullMethodName = "/capgate.v1.Approvals/WatchApprovals"
+	Approvals_ListApprovals_FullMethodName         = "/capgate.v1.Approvals/ListApprovals"
+	Approvals_GetApproval_FullMethodName           = "/capgate.v1.Approvals/GetApproval"
+	Approvals_ListPastApprovals_FullMethodName     = "/capgate.v1.Approvals/ListPastApprovals"
+	Approvals_GetApprovalStatistics_FullMethodName = "/capgate.v1.Approvals/GetApprovalStatistics"
+	Approvals_Approve_FullMethodName               = "/capgate.v1.Approvals/Approve"
+	Approvals_Deny_FullMethodName                  = "/capgate.v1.Approvals/Deny"
+	Approvals_WatchApprovals_FullMethodName        = "/capgate.v1.Approvals/WatchApprovals"
 )
 
 // ApprovalsClient is the client API for Approvals service.
@@ -55,6 +57,12 @@ type ApprovalsClient interface {
 	// Returns one approval. NOT_FOUND (APPROVAL_UNKNOWN) if it does not exist; approvals are deleted an hour after
 	// their end.
 	GetApproval(ctx context.Context, in *GetApprovalRequest, opts ...grpc.CallOption) (*GetApprovalResponse, error)
+	// Lists approvals that ended in the last 30 days, the newest first, without arguments. Of each tenant, about the last
+	// 5,000 are kept.
+	ListPastApprovals(ctx context.Context, in *ListPastApprovalsRequest, opts ...grpc.CallOption) (*ListPastApprovalsResponse, error)
+	// Returns how many approvals were answered in the last 30 days, how fast, and by whom. PERMISSION_DENIED
+	// (APPROVER_REQUIRED) for a caller at the public port that sees only the approvals of its user.
+	GetApprovalStatistics(ctx context.Context, in *GetApprovalStatisticsRequest, opts ...grpc.CallOption) (*GetApprovalStatisticsResponse, error)
 	// Approves a call, which may be made until the answer's expire_time. NOT_FOUND as for GetApproval;
 	// FAILED_PRECONDITION (APPROVAL_NOT_PENDING, with the state in the metadata) if it is no longer pending,
 	// (ALREADY_ANSWERED) if the same person has answered it, or (APPROVAL_NOT_REMEMBERED) if the answer cannot be
@@ -95,6 +103,26 @@ func (c *approvalsClient) GetApproval(ctx context.Context, in *GetApprovalReques
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GetApprovalResponse)
 	err := c.cc.Invoke(ctx, Approvals_GetApproval_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *approvalsClient) ListPastApprovals(ctx context.Context, in *ListPastApprovalsRequest, opts ...grpc.CallOption) (*ListPastApprovalsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListPastApprovalsResponse)
+	err := c.cc.Invoke(ctx, Approvals_ListPastApprovals_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *approvalsClient) GetApprovalStatistics(ctx context.Context, in *GetApprovalStatisticsRequest, opts ...grpc.CallOption) (*GetApprovalStatisticsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetApprovalStatisticsResponse)
+	err := c.cc.Invoke(ctx, Approvals_GetApprovalStatistics_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -167,6 +195,12 @@ type ApprovalsServer interface {
 	// Returns one approval. NOT_FOUND (APPROVAL_UNKNOWN) if it does not exist; approvals are deleted an hour after
 	// their end.
 	GetApproval(context.Context, *GetApprovalRequest) (*GetApprovalResponse, error)
+	// Lists approvals that ended in the last 30 days, the newest first, without arguments. Of each tenant, about the last
+	// 5,000 are kept.
+	ListPastApprovals(context.Context, *ListPastApprovalsRequest) (*ListPastApprovalsResponse, error)
+	// Returns how many approvals were answered in the last 30 days, how fast, and by whom. PERMISSION_DENIED
+	// (APPROVER_REQUIRED) for a caller at the public port that sees only the approvals of its user.
+	GetApprovalStatistics(context.Context, *GetApprovalStatisticsRequest) (*GetApprovalStatisticsResponse, error)
 	// Approves a call, which may be made until the answer's expire_time. NOT_FOUND as for GetApproval;
 	// FAILED_PRECONDITION (APPROVAL_NOT_PENDING, with the state in the metadata) if it is no longer pending,
 	// (ALREADY_ANSWERED) if the same person has answered it, or (APPROVAL_NOT_REMEMBERED) if the answer cannot be
@@ -198,6 +232,12 @@ func (UnimplementedApprovalsServer) ListApprovals(context.Context, *ListApproval
 }
 func (UnimplementedApprovalsServer) GetApproval(context.Context, *GetApprovalRequest) (*GetApprovalResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetApproval not implemented")
+}
+func (UnimplementedApprovalsServer) ListPastApprovals(context.Context, *ListPastApprovalsRequest) (*ListPastApprovalsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListPastApprovals not implemented")
+}
+func (UnimplementedApprovalsServer) GetApprovalStatistics(context.Context, *GetApprovalStatisticsRequest) (*GetApprovalStatisticsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetApprovalStatistics not implemented")
 }
 func (UnimplementedApprovalsServer) Approve(context.Context, *ApproveRequest) (*ApproveResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Approve not implemented")
@@ -265,6 +305,42 @@ func _Approvals_GetApproval_Handler(srv interface{}, ctx context.Context, dec fu
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Approvals_ListPastApprovals_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListPastApprovalsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ApprovalsServer).ListPastApprovals(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Approvals_ListPastApprovals_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ApprovalsServer).ListPastApprovals(ctx, req.(*ListPastApprovalsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Approvals_GetApprovalStatistics_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetApprovalStatisticsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ApprovalsServer).GetApprovalStatistics(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Approvals_GetApprovalStatistics_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ApprovalsServer).GetApprovalStatistics(ctx, req.(*GetApprovalStatisticsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Approvals_Approve_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ApproveRequest)
 	if err := dec(in); err != nil {
@@ -326,6 +402,14 @@ var Approvals_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetApproval",
 			Handler:    _Approvals_GetApproval_Handler,
+		},
+		{
+			MethodName: "ListPastApprovals",
+			Handler:    _Approvals_ListPastApprovals_Handler,
+		},
+		{
+			MethodName: "GetApprovalStatistics",
+			Handler:    _Approvals_GetApprovalStatistics_Handler,
 		},
 		{
 			MethodName: "Approve",

@@ -8,11 +8,12 @@ import { useList } from "../../parts/list";
 import { Card, type Column, Loading, More, own, Screen, Table } from "../../parts/parts";
 import { besides, useFilters } from "../../parts/route";
 import { useSession } from "../../parts/session";
+import { useStart } from "../../parts/start";
 import { exactTime } from "../../parts/Time";
 import { inWords, Untrusted } from "../../parts/Untrusted";
 import { CallDialog } from "./Call";
 import { Result, tookOf } from "./Result";
-import { useStart, When } from "./When";
+import { hoursOf, When } from "./When";
 
 const most = 500;
 /** Calls come faster than anybody reads: they are shown together. */
@@ -22,7 +23,7 @@ export function Calls({ rest }: { rest: string[] }) {
   const { tenant } = useSession();
   const [of, set] = useFilters(fields);
   const when = of.when;
-  const start = useStart(when);
+  const start = useStart(hoursOf(when));
   const put = (field: Field) => (text: string) => set(field, text);
   const slow = useSlow(of);
   const filter = {

@@ -1,14 +1,12 @@
 // The time of the calls on the screen: as they end, or those of past days.
-import { useMemo } from "preact/hooks";
-import { now } from "../../api/client";
 import { Choice } from "../../parts/ask";
+import { own } from "../../parts/own";
 import { Exact } from "../../parts/Time";
 
 const hours: Record<string, number> = { "1h": 1, "24h": 24, "7d": 7 * 24 };
 
-/** useStart is the time from which calls are searched; "": the last calls are shown as they end. */
-export const useStart = (when: string) =>
-  useMemo(() => (hours[when] ? new Date(now() - hours[when]! * 3_600_000).toISOString() : ""), [when]);
+/** hoursOf returns the hours in which calls are searched; undefined: the last calls are shown as they end. */
+export const hoursOf = (when: string) => own(hours, when);
 
 export function When({
   value,

@@ -9,7 +9,7 @@ import { inWords } from "../../parts/Untrusted";
 import { AnswerDialog } from "./Answer";
 import { ApprovalCard, useWhyNot } from "./ApprovalCard";
 import { ApprovalsContext, since, stateOf } from "./feed";
-import { History } from "./History";
+import { History } from "./history/History";
 import { Waiting } from "./Waiting";
 import "./inbox.css";
 

@@ -46,4 +46,4 @@ export const byOf = (a: Approval) => a.answered_by || a.answers?.at(-1)?.by || "
 export const stateInWords = (state: string): [Tone, string] => own(states, state) ?? ["plain", inWords(state, 30)];
 
 /** rememberedAs says for which further calls an answer is; undefined: for none. */
-export const rememberedAs = (a: Approval) => own(remembered, a.remember);
+export const rememberedAs = (a: { remember?: string }) => own(remembered, a.remember);
