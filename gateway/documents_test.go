@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.yaml.in/yaml/v4"
 
@@ -227,7 +228,8 @@ func TestDocumentsArePaced(t *testing.T) {
 			t.Fatalf("a small document: %s %s", resp.Status, body)
 		}
 	}
-	for n := range 100 {
+	began := time.Now()
+	for n := range 30 {
 		resp, body := get("acme", "/openapi.json?capability=many")
 		if resp.StatusCode == http.StatusOK {
 			continue
@@ -241,5 +243,7 @@ func TestDocumentsArePaced(t *testing.T) {
 		}
 		return
 	}
-	t.Error("the documents are not limited")
+	if time.Since(began) < 50*time.Second { // in which a busy machine may list as many tools
+		t.Error("the documents are not limited")
+	}
 }
