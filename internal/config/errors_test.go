@@ -162,7 +162,8 @@ func TestParseErrors(t *testing.T) {
 			`f:11: fleets[0].backends[7]: b:1 is already at fleets[0].backends[0], in line 4`,
 			`f:12: fleets[0].backends[8]: host "a/b" is`,
 			`f:13: fleets[0].backends[9]: must be a string`}},
-		"kubernetes": {"kubernetes: {api: {address: 'http://h'}, watch: {namespaces: ['*', 'A']}}\nfleets:\n- {capability: a, kubernetes: {}}\n" +
+		"kubernetes": {"kubernetes: {api: {address: 'http://h'}, watch: {namespaces: ['*', 'A']}}\n" +
+			"fleets:\n- {capability: a, kubernetes: {}}\n" +
 			"- {capability: b, kubernetes: {service: S, port: 0}}\n" +
 			"- {capability: c, kubernetes: {service: s, selector: a=b, port: UP}}\n" +
 			"- {capability: d, kubernetes: {selector: 'a b', namespace: a.b}}\n" +
