@@ -17,8 +17,8 @@ var images = flag.String("images", "", "keep pictures of all screens in this dir
 
 // paths are all screens: of the console, and of the inbox at the public port.
 func paths() []string {
-	return []string{"/#/", "/#/inbox", "/#/inbox/apr_B", "/#/inbox/history", "/#/fleets", "/#/tools",
-		"/#/tools/mail", "/#/tools/mail/send_mail", "/#/policies", "/#/policies/candidates", "/#/policies/matrix",
+	return []string{"/#/", "/#/inbox", "/#/inbox/apr_B", "/#/inbox/history", "/#/fleets",
+		"/#/fleets/mail?span=24h", "/#/tools", "/#/tools/mail", "/#/tools/mail/send_mail", "/#/policies", "/#/policies/candidates", "/#/policies/matrix",
 		"/#/policies/explain",
 		"/#/policies/explain/tenant%3Dacme%26capability%3Dmail%26tool%3Dsend_mail",
 		"/#/tenants", "/#/tenants/acme", "/#/tenants/-", "/#/calls", "/#/calls/c-1", "/#/webhooks", "/#/audit",
@@ -143,6 +143,10 @@ func TestInABrowser(t *testing.T) {
 	t.Run("Lists", func(t *testing.T) {
 		t.Parallel()
 		lists(t, b)
+	})
+	t.Run("Places", func(t *testing.T) {
+		t.Parallel()
+		places(t, b)
 	})
 	t.Run("Hostile", func(t *testing.T) {
 		t.Parallel()

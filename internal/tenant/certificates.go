@@ -119,7 +119,7 @@ func (c *Certificates) answer(m *match, settings *Settings, claim Credentials) (
 	}
 	identity := Identity{Tenant: m.rule.Tenant, Key: m.name, Scopes: m.rule.Scopes, Settings: settings, Validity: m}
 	if !c.now().Before(claim.Peer.Expires) {
-		return Identity{Tenant: identity.Tenant, Key: identity.Key}, refusedOldCertificate
+		return identity.refused(), refusedOldCertificate
 	}
 	return identity.Assert(claim, m.rule.Asserts)
 }

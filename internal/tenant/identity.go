@@ -61,7 +61,7 @@ type Credentials struct {
 // tenant is enabled. With a refusal, the result has the tenant and the key alone.
 func (i Identity) Assert(c Credentials, may Asserts) (Identity, *call.Refusal) {
 	if i.Settings != nil && i.Settings.Disabled {
-		return Identity{Tenant: i.Tenant, Key: i.Key}, refusedDisabled
+		return i.refused(), refusedDisabled
 	}
 	i.Asserts = may
 	if may&User != 0 && c.User != "" {
@@ -74,9 +74,14 @@ func (i Identity) Assert(c Credentials, may Asserts) (Identity, *call.Refusal) {
 		i.Agent = c.Agent
 	}
 	if refusal := checkNames(i.User, i.Agent); refusal != nil {
-		return Identity{Tenant: i.Tenant, Key: i.Key}, refusal
+		return i.refused(), refusal
 	}
 	return i, nil
+}
+
+// refused returns what records of a refused call need: the tenant, which its UID tells from a deleted one, and the key.
+func (i Identity) refused() Identity {
+	return Identity{Tenant: i.Tenant, Key: i.Key, Settings: i.Settings, At: i.At}
 }
 
 func checkNames(user, agent string) *call.Refusal {

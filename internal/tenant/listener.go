@@ -85,7 +85,7 @@ func (l *Listener) Narrow(identity Identity, c Credentials) (Identity, *call.Ref
 		refusal = RefuseAt(AgentPart)
 	}
 	if refusal != nil {
-		return Identity{Tenant: identity.Tenant, Key: identity.Key, At: l}, refusal
+		return identity.refused(), refusal
 	}
 	if l.User != "" {
 		identity.User, identity.Asserts = l.User, identity.Asserts&^User

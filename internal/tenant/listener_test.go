@@ -107,8 +107,12 @@ func TestNarrow(t *testing.T) {
 		}
 	}
 	if who, refusal = (&tenant.Listener{User: "bob"}).Narrow(key, tenant.Credentials{}); refusal == nil ||
-		who.Scopes != 0 || who.Tenant != "acme" || who.Key != "k" {
+		who.Scopes != 0 || who.Tenant != "acme" || who.Key != "k" || who.Settings != key.Settings {
 		t.Errorf("the key's own user: %+v, %v", who, refusal)
+	}
+	long := tenant.Credentials{User: strings.Repeat("a", 300)}
+	if who, refusal = key.Assert(long, tenant.User); refusal == nil || who.Settings != key.Settings || who.User != "" {
+		t.Errorf("a name that is too long: %+v, %v", who, refusal)
 	}
 	who, refusal = (&tenant.Listener{Tenant: "globex"}).Narrow(key, tenant.Credentials{})
 	if refusal == nil || refusal.Metadata["field"] != "tenant" || who.Scopes != 0 {

@@ -16,6 +16,7 @@ import { asProblem } from "../parts/load";
 import { allTenants, can } from "../parts/roles";
 import { withQuery } from "../parts/route";
 import { type Route, routes } from "../screens/routes";
+import { inOrder } from "./order";
 
 /** Found is a line of the results. Its texts are those of other people. */
 export interface Found {
@@ -23,6 +24,8 @@ export interface Found {
   text: string;
   about: string;
   to: string;
+  /** Another name of the same. */
+  also?: string;
   /** to is a place outside of the console. */
   outside?: boolean;
 }
@@ -165,6 +168,7 @@ const sources: Source[] = [
       return keys.slice(0, few).map((k) => ({
         kind: "Key",
         text: k.id,
+        also: k.name ?? "",
         about: words(k.name, k.state, k.tenant),
         to: "#/tenants/" + id(k.tenant ?? tenant),
       }));
@@ -199,5 +203,5 @@ export async function find(me: Me, tenant: string, query: string, signal: AbortS
       }
     }),
   );
-  return { found: [...pagesOf(me, query), ...parts.flat()], failed };
+  return { found: inOrder([...pagesOf(me, query), ...parts.flat()], query), failed };
 }

@@ -116,7 +116,7 @@ func TestClaims(t *testing.T) {
 		"says its user": {nil, tenant.Credentials{User: "bob", Agent: "eve"},
 			with(func(w *tenant.Identity) { w.User, w.Subject = "bob", "ann" }), ""},
 		"says too much": {nil, tenant.Credentials{User: strings.Repeat("a", 257)},
-			tenant.Identity{Tenant: "globex", Key: "corp"}, "IDENTITY_INVALID"},
+			tenant.Identity{Tenant: "globex", Key: "corp", Settings: globex}, "IDENTITY_INVALID"},
 		"no agent": {map[string]any{"act": nil}, tenant.Credentials{},
 			with(func(w *tenant.Identity) { w.Agent = "" }), ""},
 		"agent is a number": {map[string]any{"act": map[string]any{"sub": 1}}, tenant.Credentials{}, tenant.Identity{},

@@ -1,8 +1,8 @@
 // The calls of a fleet, backend, tool or tenant over an hour, a day or a week.
-import { useState } from "preact/hooks";
 import type { HistorySums, Past } from "../../api/types";
 import { useGet } from "../load";
 import { Card, Empty, Facts, Failure, Loading } from "../parts";
+import { useFilters } from "../route";
 import { Exact } from "../Time";
 import { Untrusted } from "../Untrusted";
 import { CallsChart, StateChart, TimesChart } from "./charts";
@@ -16,7 +16,8 @@ const spans: [string, string][] = [
 ];
 
 export function History({ path, params = {} }: { path: string; params?: Record<string, string> }) {
-  const [span, setSpan] = useState("1h");
+  const [{ span: chosen }, set] = useFilters(["span"]);
+  const span = spans.some(([name]) => name === chosen) ? chosen : "1h";
   const { value, error, reload } = useGet<Past>(path, { ...params, span }, 30_000);
   const off = error?.reason === "HISTORY_OFF";
   return (
@@ -31,7 +32,7 @@ export function History({ path, params = {} }: { path: string; params?: Record<s
               key={name}
               class="button small"
               aria-pressed={span === name}
-              onClick={() => setSpan(name)}
+              onClick={() => set("span", name === "1h" ? "" : name)}
             >
               {text}
             </button>

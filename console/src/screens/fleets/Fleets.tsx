@@ -60,11 +60,12 @@ export function Fleets({ rest }: { rest: string[] }) {
     every,
   );
   const shown = useMemo(() => (backend ? items.map((f) => narrowed(f, backend)) : items), [items, backend]);
+  const missing = Boolean(only && page && !shown.some((f) => !backend || f.backends.length));
   const filtered = !only && Boolean(query || state);
   return (
     <Screen
-      title="Fleets"
-      about={page && <About of={page} filtered={filtered} />}
+      title={only ? inWords([only, backend].filter(Boolean).join(" · "), 120) : "Fleets"}
+      about={only ? (backend ? "A backend of a fleet" : "A fleet") : page && <About of={page} filtered={filtered} />}
       tools={
         only ? (
           <span class="row">
@@ -93,7 +94,7 @@ export function Fleets({ rest }: { rest: string[] }) {
         )}
         <Failure problem={error} retry={reload} />
         {loading && items.length === 0 && !error && <Loading />}
-        {only && (
+        {only && !missing && (
           <History
             key={rest.join("/")}
             path={"/v1/history/fleets/" + encodeURIComponent(only)}
@@ -102,14 +103,23 @@ export function Fleets({ rest }: { rest: string[] }) {
         )}
         <VirtualList
           label="Fleets"
-          items={shown}
+          items={missing ? [] : shown}
           keyOf={(f) => f.name}
           total={page?.total_size}
           estimate={300}
           whole={5}
           row={(f) => <FleetCard fleet={f} measured={measured} onChange={reload} />}
         />
-        {page && items.length === 0 && (
+        {missing && (
+          <Empty>
+            <b>
+              {items.length ? "The fleet has no backend " : "There is no fleet "}
+              <Untrusted text={items.length ? backend : only} mono most={100} />
+            </b>
+            It may have been removed, or the address is wrong.
+          </Empty>
+        )}
+        {!only && page && items.length === 0 && (
           <Empty>
             <b>{filtered ? "No fleet matches" : "There are no fleets"}</b>
             {filtered
