@@ -1,19 +1,22 @@
 package console_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/capgate/capgate/internal/testkit/browsertest"
 )
 
 // places: the page of a fleet has its name as its heading and the length of time of its charts in its address. A fleet
-// that does not exist has no charts.
+// that does not exist has no charts, and nor has a tool. The box that finds everything finds each kind, exact
+// names first.
 func places(t *testing.T, b *browsertest.Browser) {
 	t.Helper()
 	var saw struct {
 		Wrong                     []string
 		Pressed, Address, Heading string
-		Charts                    int
+		Charts, ToolCharts        int
+		Kinds, Approval           []string
 	}
 	b.Run(t, "places", map[string]any{"origins": []string{startFake(t, nil)}}, &saw)
 	if saw.Pressed != "24 hours" || saw.Address != "#/fleets/mail?span=7d" {
@@ -21,6 +24,12 @@ func places(t *testing.T, b *browsertest.Browser) {
 	}
 	if saw.Heading != "nope" || saw.Charts != 0 {
 		t.Errorf("heading %q, %d charts of a fleet that does not exist", saw.Heading, saw.Charts)
+	}
+	if got := strings.Join(saw.Kinds, " "); got != "User Key Agent Tool Tenant Call Trace" || saw.ToolCharts != 0 {
+		t.Errorf("found %s; %d charts of a tool that does not exist", got, saw.ToolCharts)
+	}
+	if len(saw.Approval) == 0 || saw.Approval[0] != "Approval" {
+		t.Errorf("found %v by the id of an approval", saw.Approval)
 	}
 	for _, w := range saw.Wrong {
 		t.Error(w)

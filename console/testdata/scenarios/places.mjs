@@ -28,5 +28,53 @@ export default async ({ context, args }) => {
   saw.wrong.push(...(await layout(p)), ...(await serious(p)));
   await p.goto(origin + "/#/fleets/mail/192.0.2.1:1");
   await p.getByText("The fleet has no backend").waitFor();
+
+  // A tool that its capability does not have has no charts either.
+  await p.goto(origin + "/#/tools/mail/nope");
+  await p.getByText("The capability has no tool").waitFor();
+  saw.toolCharts = await p.getByRole("heading", { name: "Over time" }).count();
+  saw.wrong.push(...(await layout(p)), ...(await serious(p)));
+
+  // One box finds each kind: exact names before other names, and those before calls.
+  const serve = (path, field, items) =>
+    p.route(
+      (url) => url.pathname === path,
+      (route) => route.fulfill({ json: { [field]: items, total_size: items.length } }),
+    );
+  await serve("/v1/calls", "calls", [
+    {
+      id: "c-9",
+      time: new Date().toISOString(),
+      tenant: "acme",
+      user: "robot",
+      agent: "robot-2",
+      capability: "mail",
+      tool: "send",
+      code: "OK",
+      request_id: "r-robot",
+      trace_id: "robot4bf9",
+      trace_link: "https://traces.example.com/robot4bf9",
+    },
+  ]);
+  await serve("/v1/fleets", "fleets", []);
+  await serve("/v1/tools", "tools", [{ capability: "mail", tool: "robot_tool" }]);
+  await serve("/v1/tenants", "tenants", [{ id: "robots", name: "Robots" }]);
+  await serve("/v1/tenants/-/keys", "keys", [{ id: "k_1", name: "robot", tenant: "acme", state: "active" }]);
+  await p.route(
+    (url) => url.pathname === "/v1/approvals/apr_robot",
+    (route) => route.fulfill({ json: { id: "apr_robot", state: "pending", tool: "send", tenant: "acme" } }),
+  );
+  const found = async (query) => {
+    await p.goto(origin + "/#/audit");
+    await p.getByRole("heading", { level: 1, name: "Audit" }).waitFor();
+    await p.keyboard.press("Control+k");
+    await p.getByRole("combobox", { name: "Find" }).fill(query);
+    await p.getByRole("option", { name: /robot/ }).first().waitFor();
+    const all = await p.getByRole("dialog").getByRole("option").allInnerTexts();
+    await p.keyboard.press("Escape");
+    return all.map((o) => o.trim().split(/\s/)[0]);
+  };
+  saw.kinds = await found("robot");
+  saw.approval = await found("apr_robot");
   return saw;
 };

@@ -88,7 +88,8 @@ export function Connect({ target, tools, title = "Your tools", partial = false, 
   );
 }
 
-const nobody = { user: "", agent: "", session: "" };
+/** A program of the caller acts as the key alone. */
+const asTheKey = { user: "", agent: "", session: "" };
 
 function Program({ of, target, below }: { of: Usable; target: Target; below: Props["below"] }) {
   const start = useMemo(() => JSON.stringify(sample(of.schema)), [of.schema]);
@@ -118,7 +119,7 @@ function Program({ of, target, below }: { of: Usable; target: Target; below: Pro
             />
           )}
         </Field>
-        <Snippets of={snippets(target, nobody, of.capability, of.tool, args)} target={target} />
+        <Snippets of={snippets(target, asTheKey, of.capability, of.tool, args)} target={target} />
         {below?.(of, wrong ? undefined : args)}
       </div>
     </Card>

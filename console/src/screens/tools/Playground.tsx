@@ -44,6 +44,7 @@ export function Playground({ capability, tool }: { capability: string; tool: str
   );
   const drifted = entry.value?.tools?.find((e) => e.name === tool)?.drifted,
     changes = useRef<HTMLDivElement>(null);
+  const unknown = Boolean(!t && entry.value?.known && !entry.value.tools?.some((e) => e.name === tool));
   const missing = error?.reason === "TENANT_REQUIRED";
   const put = (field: keyof Caller) => (text: string) => setWho((w) => ({ ...w, [field]: text }));
   return (
@@ -70,6 +71,12 @@ export function Playground({ capability, tool }: { capability: string; tool: str
             <button type="button" class="fold" onClick={() => changes.current?.scrollIntoView()}>
               See what changed
             </button>
+          </p>
+        )}
+        {unknown && (
+          <p class="note wait">
+            The capability has no tool <Untrusted text={tool} mono most={100} />. It may have been removed, or the
+            address is wrong.
           </p>
         )}
         <div class="columns">
@@ -124,7 +131,7 @@ export function Playground({ capability, tool }: { capability: string; tool: str
             <Programs who={who} capability={capability} tool={tool} args={args} />
           </div>
         </div>
-        {can(me, "viewer", allTenants) && (
+        {can(me, "viewer", allTenants) && !unknown && (
           <History path={"/v1/history/fleets/" + encodeURIComponent(capability)} params={{ tool }} />
         )}
         {drifted && (
