@@ -18,7 +18,8 @@ var images = flag.String("images", "", "keep pictures of all screens in this dir
 // paths are all screens: of the console, and of the inbox at the public port.
 func paths() []string {
 	return []string{"/#/", "/#/inbox", "/#/inbox/apr_B", "/#/inbox/history", "/#/fleets",
-		"/#/fleets/mail?span=24h", "/#/tools", "/#/tools/mail", "/#/tools/mail/send_mail", "/#/policies", "/#/policies/candidates", "/#/policies/matrix",
+		"/#/fleets/mail?span=24h", "/#/tools", "/#/tools/mail", "/#/tools/mail/send_mail", "/#/policies",
+		"/#/policies/candidates", "/#/policies/matrix",
 		"/#/policies/explain",
 		"/#/policies/explain/tenant%3Dacme%26capability%3Dmail%26tool%3Dsend_mail",
 		"/#/tenants", "/#/tenants/acme", "/#/tenants/-", "/#/calls", "/#/calls/c-1", "/#/webhooks", "/#/audit",
