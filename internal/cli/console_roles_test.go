@@ -27,7 +27,7 @@ func seesItsRoles(t *testing.T, b *browsertest.Browser, r *peopleRig) {
 	}
 	var saw struct {
 		Said, Nav, Rules, Changed, Session, Refused, Ended string
-		Buttons                                            map[string]string
+		Buttons, Choose                                    map[string]string
 		Found                                              []string
 	}
 	b.Run(t, "roles", seen{"origins": []string{r.admin[0], r.issuer.URL}, "asked": asked}, &saw)
@@ -48,6 +48,9 @@ func seesItsRoles(t *testing.T, b *browsertest.Browser, r *peopleRig) {
 	}
 	if got := saw.Buttons["approval of initech"]; got == free {
 		t.Error("the approval of a tenant of which the person is a viewer can be answered")
+	}
+	if len(saw.Choose) != 3 {
+		t.Errorf("tenants are offered at %v", saw.Choose)
 	}
 	if saw.Said != "admin of acme; approver of globex; viewer of initech" || saw.Rules != "of tenants" ||
 		slices.ContainsFunc([]string{"Fleets", "Webhooks", "Sessions"},

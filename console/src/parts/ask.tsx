@@ -2,11 +2,12 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Problem } from "../api/client";
+import { ChooseTenant } from "./ChooseTenant";
 import { Badge, Dialog, Empty, Failure, Field, type Tone } from "./parts";
 import { useSession } from "./session";
 import { inWords } from "./Untrusted";
 
-/** Trouble shows a failure. A route that this gateway does not serve is explained. */
+/** Trouble shows a failure. A route that this gateway does not serve is explained, and a missing tenant can be chosen. */
 export function Trouble({ problem, retry, what }: { problem: Problem | undefined; retry?: () => void; what: string }) {
   if (
     problem &&
@@ -20,6 +21,7 @@ export function Trouble({ problem, retry, what }: { problem: Problem | undefined
       </Empty>
     );
   }
+  if (problem?.reason === "TENANT_REQUIRED") return <ChooseTenant />;
   return <Failure problem={problem} {...(retry ? { retry } : {})} />;
 }
 

@@ -7,7 +7,7 @@ import { Empty, Failure, Loading, Screen } from "../parts/parts";
 import { can } from "../parts/roles";
 import { queryOf, setParam, useAddress, useHash } from "../parts/route";
 import { SessionContext } from "../parts/session";
-import { Untrusted } from "../parts/Untrusted";
+import { inWords, Untrusted } from "../parts/Untrusted";
 import { ApprovalsContext, useApprovalsFeed } from "../screens/inbox/feed";
 import { Inbox } from "../screens/inbox/Inbox";
 import { routes } from "../screens/routes";
@@ -93,7 +93,7 @@ function Frame({ me }: { me: Me }) {
     window.addEventListener("keydown", pressed);
     return () => window.removeEventListener("keydown", pressed);
   }, []);
-  useShared(me, tenant, setTenant);
+  useShared(me, tenant, setTenant, say);
   return (
     <SessionContext.Provider value={session}>
       <Approvals>
@@ -135,7 +135,7 @@ function Frame({ me }: { me: Me }) {
 }
 
 /** useShared keeps the chosen tenant in the address, so that a link shows others the same. */
-function useShared(me: Me, tenant: string, setTenant: (tenant: string) => void) {
+function useShared(me: Me, tenant: string, setTenant: (tenant: string) => void, say: (text: string) => void) {
   const hash = useAddress();
   const before = useRef({ hash: "", tenant });
   useEffect(() => {
@@ -143,8 +143,10 @@ function useShared(me: Me, tenant: string, setTenant: (tenant: string) => void) 
       came = before.current.hash !== hash && before.current.tenant === tenant;
     before.current = { hash: location.hash, tenant };
     if (me.tenant) return;
-    if (came && linked && linked !== tenant && can(me, "viewer", linked)) setTenant(linked);
-    else setParam("tenant", tenant === "-" ? "" : tenant, false);
+    if (came && linked && linked !== tenant && can(me, "viewer", linked)) return setTenant(linked);
+    if (came && linked && linked !== tenant)
+      say(`You have no role for the tenant ${inWords(linked, 64)} of this link.`);
+    setParam("tenant", tenant === "-" ? "" : tenant, false);
   }, [hash, tenant]);
 }
 

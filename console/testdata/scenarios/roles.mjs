@@ -58,6 +58,15 @@ export default async ({ context, args }) => {
       .getByLabel("Tenant", { exact: true })
       .inputValue();
   }
+  // Several tenants: what concerns one of them offers them all.
+  await choice.selectOption("-");
+  saw.choose = {};
+  for (const path of ["/#/policies/matrix?capability=caps", "/#/policies/candidates", "/#/connect"]) {
+    await open(page, admin, path);
+    const offered = page.locator("main .empty .choose").first();
+    await offered.waitFor();
+    saw.choose[path] = (await offered.getByRole("button").allInnerTexts()).join(" ");
+  }
   await open(page, admin, "/#/sessions");
   saw.refused = await page.locator("main .failure").innerText();
   await open(page, admin, "/#/audit");

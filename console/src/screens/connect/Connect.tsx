@@ -49,13 +49,7 @@ export function Connect(_: { rest: string[] }) {
       }
     >
       <div class="stack">
-        {error?.reason === "TENANT_REQUIRED" ? (
-          <Empty>
-            <b>Choose a tenant</b>Tools and their policy are those of one tenant: choose it at the top of the page.
-          </Empty>
-        ) : (
-          <Trouble problem={error} retry={reload} what="the tools of a tenant" />
-        )}
+        <Trouble problem={error} retry={reload} what="the tools of a tenant" />
         {(loading && !error && items.length === 0) || !port ? (
           <Loading />
         ) : (

@@ -62,7 +62,7 @@ export function Explain({ of, start }: { of: Names; start: boolean }) {
         </form>
       </Card>
       {ready ? (
-        <Chain key={turn} names={of} candidate={candidate} />
+        <Chain key={turn} names={{ ...of, tenant: of.tenant || mine }} candidate={candidate} />
       ) : (
         <Empty>
           <b>Name a call</b>The chain of levels is shown, and the one that decides.

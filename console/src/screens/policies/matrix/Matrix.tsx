@@ -2,6 +2,7 @@
 import { useMemo } from "preact/hooks";
 import type { CatalogEntry, Decision, DecisionsPage } from "../../../api/types";
 import { Choice, Trouble, useOneTenant, useSlow, Verdict } from "../../../parts/ask";
+import { ChooseTenant } from "../../../parts/ChooseTenant";
 import { Export } from "../../../parts/Export";
 import { useList } from "../../../parts/list";
 import { Card, type Column, Empty, Loading, More, Search, Table } from "../../../parts/parts";
@@ -47,8 +48,7 @@ function Decisions({ capability, query, caller }: { capability: string; query: s
     { tenant, capability, query: useSlow(query.trim()), caller: useSlow(caller.trim()), page_size: 50 },
   );
   const { callers, rows } = useMemo(() => matrixOf(items), [items]);
-  if (error?.reason === "TENANT_REQUIRED")
-    return <Empty>Choose a tenant at the top of the page. Each tenant has rules of its own.</Empty>;
+  if (error?.reason === "TENANT_REQUIRED") return <ChooseTenant />;
   const columns: Column<Row>[] = [
     {
       title: "Tool",
