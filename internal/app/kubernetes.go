@@ -52,7 +52,9 @@ func ownNamespace(cfg *config.Config) string {
 func kubernetesSettings(cfg *config.Config) kubernetes.Settings {
 	s := kubernetes.Settings{Rules: cfg.Registration, Watch: cfg.Kubernetes.Watch}
 	for i := range cfg.Fleets {
-		if f := &cfg.Fleets[i]; f.Kubernetes.Enabled {
+		f := &cfg.Fleets[i]
+		s.Watch.Listed = append(s.Watch.Listed, f.Capability)
+		if f.Kubernetes.Enabled {
 			s.Targets = append(s.Targets, kubernetes.Target{Capability: f.Capability, Source: f.Kubernetes,
 				Weight: config.DefaultBackend("").Weight})
 		}

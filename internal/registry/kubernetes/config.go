@@ -21,10 +21,13 @@ type Watch struct {
 	Namespaces []string `yaml:"namespaces" kind:"object_name or *"`
 	// Labels of the Services, as selector of a fleet. Default all.
 	Selector string `yaml:"selector" kind:"label_selector"`
-	// Patterns, in which * matches any text, of the capabilities that Services may announce. Default all.
+	// Patterns, in which * matches any text, of the capabilities that Services may announce. Default all that have no
+	// fleet in the file.
 	Capabilities []string `yaml:"capabilities" kind:"pattern"`
 	// Policy of capabilities without a fleet, as of a fleet.
 	Policy call.Verdict `yaml:"policy" default:"block"`
+
+	Listed []string // the capabilities of the file's fleets
 }
 
 // API is an API server.

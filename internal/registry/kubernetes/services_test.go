@@ -56,6 +56,23 @@ func TestAnnouncedCapabilities(t *testing.T) {
 	r.has(t)
 }
 
+// TestServicesAddToNoFleet: a Service adds backends to a fleet of the file only if the file lets it.
+func TestServicesAddToNoFleet(t *testing.T) {
+	t.Parallel()
+	s := kubetest.Start(t)
+	announce(s, "own", "mine", "10.0.0.1", "capability=weather")
+	announce(s, "own", "theirs", "10.0.0.2", "capability=mail")
+	watch := kubernetes.Watch{Enabled: true, Listed: []string{"mail"}}
+	r := run(t, s, kubernetes.Settings{Watch: watch})
+	r.has(t, "weather 10.0.0.1:1 100 mine.own.svc")
+	if text := strings.Join(r.Warnings(), "\n"); !strings.Contains(text, "mail has a fleet in the configuration") {
+		t.Error(text)
+	}
+	watch.Capabilities = []string{"*"}
+	r.Set(kubernetes.Settings{Watch: watch})
+	r.has(t, "mail 10.0.0.2:1 100 theirs.own.svc", "weather 10.0.0.1:1 100 mine.own.svc")
+}
+
 // TestWrongAnnotations are problems of their Services alone.
 func TestWrongAnnotations(t *testing.T) {
 	t.Parallel()
