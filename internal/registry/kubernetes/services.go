@@ -85,8 +85,8 @@ func (w *Watch) target(s *service) (t Target, problem string) {
 	}
 	switch {
 	case len(w.Capabilities) == 0 && slices.Contains(w.Listed, t.Capability):
-		return t, fmt.Sprintf("%s: %s has a fleet in the configuration: name it in kubernetes.watch.capabilities to let "+
-			"Services add backends", capabilityAnnotation, t.Capability)
+		return t, fmt.Sprintf("%s: %s has a fleet in the configuration: name it in kubernetes.watch.capabilities to "+
+			"let Services add backends", capabilityAnnotation, t.Capability)
 	case !w.permits(t.Capability):
 		return t, fmt.Sprintf("%s: kubernetes.watch.capabilities does not permit %s", capabilityAnnotation,
 			t.Capability)
