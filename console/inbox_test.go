@@ -134,6 +134,7 @@ func background(t *testing.T, b *browsertest.Browser) {
 			Before, After []int
 			Text, Lost    string
 		}
+		Dead struct{ Soon, Late string }
 	}
 	b.Run(t, "background", map[string]any{"origins": []string{startFake(t, nil)}}, &saw)
 	h := saw.Hidden
@@ -146,5 +147,8 @@ func background(t *testing.T, b *browsertest.Browser) {
 	if !slices.Equal(s.Before, s.After) || !strings.Contains(s.Text, "denied by Zoe") ||
 		strings.Contains(s.Lost, "not counted") {
 		t.Errorf("%+v", s)
+	}
+	if saw.Dead.Soon != "Live" || saw.Dead.Late != "Reconnecting" {
+		t.Errorf("%+v", saw.Dead)
 	}
 }

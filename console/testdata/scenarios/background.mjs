@@ -1,5 +1,6 @@
 // A page that is not in sight still learns what waits: its title counts, and the browser notifies if the person wants
-// it. A question that somebody else answers does not move below the finger. A lost answer is not called uncounted.
+// it. A question that somebody else answers does not move below the finger. A lost answer is not called uncounted. A
+// dead link is shown within 12 s.
 import { approval, serve } from "../approvals.mjs";
 
 /** hide makes a page believe that it is hidden, or in sight. */
@@ -88,7 +89,30 @@ async function sheet(context, origin, phone) {
   return saw;
 }
 
+/** dead: the stream of the gateway stays open, and nothing comes any more. */
+async function dead(context, origin) {
+  const c = await context({ viewport: { width: 1280, height: 860 } });
+  const page = await c.newPage();
+  await page.clock.install();
+  await page.goto(`${origin}/#/inbox`);
+  const state = page.getByRole("banner").getByRole("status");
+  await state.getByText("Live", { exact: true }).waitFor();
+  await page.clock.runFor(6_000);
+  const saw = { soon: await state.innerText() };
+  await page.clock.runFor(6_000);
+  await state.getByText("Reconnecting", { exact: true }).waitFor();
+  saw.late = await state.innerText();
+  await page.clock.runFor(2_000);
+  await state.getByText("Live", { exact: true }).waitFor();
+  await c.close();
+  return saw;
+}
+
 export default async ({ context, args, phone }) => {
   const [origin] = args.origins;
-  return { hidden: await hidden(context, origin), sheet: await sheet(context, origin, phone) };
+  return {
+    hidden: await hidden(context, origin),
+    sheet: await sheet(context, origin, phone),
+    dead: await dead(context, origin),
+  };
 };
