@@ -25,6 +25,8 @@ type connected struct {
 	Entries  map[string]string // of MCP clients
 	Commands map[string]string // that write the entries
 	Result   string
+	Off      bool     // arguments that are not JSON are not sent
+	Approved bool     // a call was made again with its approval
 	Reasons  []string // of the last calls
 	Said     []string // of wrong keys
 	Wrong    []string // with accessibility and layout
@@ -43,8 +45,8 @@ func TestDocsInABrowser(t *testing.T) {
 	t.Run("open", func(t *testing.T) {
 		t.Parallel()
 		_, greeting := startDemo(t)
-		public, _ := addresses(greeting)
-		connects(t, b, public, "", shots)
+		public, admin := addresses(greeting)
+		connects(t, b, public, admin, "", shots)
 	})
 	t.Run("keyed", func(t *testing.T) {
 		t.Parallel()
@@ -54,7 +56,7 @@ func TestDocsInABrowser(t *testing.T) {
 		id, secret := tenant.NewCredential()
 		manifest, err := filepath.Abs(filepath.Join(root, "examples", "weather", "manifest.yaml"))
 		check.Must(t, err)
-		_, public, _ := serve(t, nil, "--config", writeConfig(t, fmt.Sprintf(`
+		_, public, admin := serve(t, nil, "--config", writeConfig(t, fmt.Sprintf(`
 listen: 127.0.0.1:0
 admin: 127.0.0.1:0
 overload: {max_delay: 10s}
@@ -62,22 +64,22 @@ policies: {}
 tenants: [{id: acme, capabilities: ["*"], keys: [{id: %s, hash: "%s", scopes: [invoke, read]}]}]
 fleets: [{capability: weather, manifest: %q, backends: ["%s"]}]
 `, id, tenant.HashOf(secret, nil), manifest, strings.Join(backends, `", "`))))
-		connects(t, b, public, tenant.Credential(id, secret), shots)
+		connects(t, b, public, admin, tenant.Credential(id, secret), shots)
 	})
 }
 
 // connects looks at the page of a gateway, and does what it says. key is "" if the gateway needs none.
-func connects(t *testing.T, b *browsertest.Browser, public, key, shots string) {
+func connects(t *testing.T, b *browsertest.Browser, public, admin, key, shots string) {
 	t.Helper()
 	url := "http://" + public
-	args := map[string]any{"origins": []string{url}, "key": key}
+	args := map[string]any{"origins": []string{url}, "key": key, "admin": "http://" + admin}
 	if shots != "" {
 		args["shots"] = filepath.Join(shots, map[bool]string{true: "open", false: "keyed"}[key == ""])
 		check.Must(t, os.MkdirAll(args["shots"].(string), 0o755))
 	}
 	var saw connected
 	b.Run(t, "connect", args, &saw)
-	if saw.Address != url+"/docs" || len(saw.Wrong) > 0 || !strings.Contains(saw.Result, `"location": "Berlin"`) ||
+	if saw.Address != url+"/docs" || len(saw.Wrong) > 0 || !saw.Off || !saw.Approved || !strings.Contains(saw.Result, `"location": "Berlin"`) ||
 		!slices.Equal(saw.Tools, []string{"get_current_weather", "get_forecast", "export_report"}) {
 		t.Errorf("%+v", saw)
 	}

@@ -1,7 +1,8 @@
 // Opens a gateway as a person who wants to connect: gives a wrong key and the right one if it has one, reads the
-// programs and the entries of MCP clients, calls a tool, and looks at the last calls and at the page in the dark and on
-// a phone.
+// programs and the entries of MCP clients, calls a tool, and one that a person approves, and looks at the last calls and
+// at the page in the dark and on a phone.
 import { serious } from "../check.mjs";
+import { post } from "../gateway.mjs";
 
 const all = ["minor", "moderate", "serious", "critical"];
 
@@ -14,6 +15,8 @@ export default async ({ context, args, phone }) => {
     Entries: {},
     Commands: {},
     Result: "",
+    Off: false,
+    Approved: false,
     Reasons: [],
     Said: [],
     Wrong: [],
@@ -31,6 +34,13 @@ export default async ({ context, args, phone }) => {
     await page.getByLabel("API key or token").fill(key);
     await page.getByRole("button", { name: "Use this key" }).click();
   };
+  const tenant = args.key ? "acme" : "default";
+  const rule = await fetch(`${args.admin}/v1/policies`, {
+    method: "PUT",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify({ tenant, capability: "weather", tool: "export_report", policy: "ask" }),
+  });
+  if (!rule.ok) throw new Error(await rule.text());
   const page = await (await context({ colorScheme: "light" })).newPage();
   await page.goto(gateway + "/");
   saw.Address = page.url();
@@ -65,6 +75,24 @@ export default async ({ context, args, phone }) => {
   const result = page.getByRole("group", { name: "Result" });
   await result.waitFor();
   saw.Result = await result.innerText();
+  // Arguments that are not JSON are not sent.
+  const sent = page.getByLabel("Arguments"),
+    right = await sent.inputValue();
+  await sent.fill("{");
+  saw.Off = await page.getByRole("button", { name: "Call it now" }).isDisabled();
+  await sent.fill(right);
+  // A call that a person has to approve is made again with its approval.
+  await tools.filter({ hasText: "export_report" }).click();
+  await page.getByRole("button", { name: "Call it now" }).click();
+  const again = page.getByRole("button", { name: "Call it with the approval" });
+  await again.waitFor();
+  const approval = (await result.innerText()).match(/apr_[A-Z0-9]+/)[0];
+  await post(args.admin, `/v1/approvals/${approval}/approve`, { tenant });
+  const made = page.waitForRequest((r) => r.method() === "POST" && r.url().includes("export_report"));
+  await again.click();
+  const { "x-approval-id": shown } = (await made).headers();
+  await page.getByRole("button", { name: "Call it now" }).waitFor(); // it was used
+  saw.Approved = shown === approval;
   // A request that is rejected before it is a call.
   await page.evaluate(
     (key) =>
