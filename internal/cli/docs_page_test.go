@@ -79,7 +79,8 @@ func connects(t *testing.T, b *browsertest.Browser, public, admin, key, shots st
 	}
 	var saw connected
 	b.Run(t, "connect", args, &saw)
-	if saw.Address != url+"/docs" || len(saw.Wrong) > 0 || !saw.Off || !saw.Approved || !strings.Contains(saw.Result, `"location": "Berlin"`) ||
+	if saw.Address != url+"/docs" || len(saw.Wrong) > 0 || !saw.Off || !saw.Approved ||
+		!strings.Contains(saw.Result, `"location": "Berlin"`) ||
 		!slices.Equal(saw.Tools, []string{"get_current_weather", "get_forecast", "export_report"}) {
 		t.Errorf("%+v", saw)
 	}

@@ -1,5 +1,5 @@
--- Adds a tenant to those with a quota near its limit. The arguments are the most tenants, the tenant, and the end of the
--- quota's period (ms). Tenants whose periods have ended are removed.
+-- Adds a tenant to those with a quota near its limit. The arguments are the most tenants, the tenant, and the end of
+-- the quota's period (ms). Tenants whose periods have ended are removed.
 
 -- include now
 

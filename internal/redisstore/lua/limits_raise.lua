@@ -1,8 +1,8 @@
 -- Records uses of one tenant's limits. The first key has the uses that have been near their limit. The others have a
 -- day each. The arguments are the lifetime of the keys (ms), the most limits of a key, the tenths of a quota from which
--- on it is near its limit, and for each use its day's key, the limit, the use, its maximum, and the period of a quota or
--- 0. The answer has the numbers, from 0, of the uses that are near for the first time in their period and with their
--- maximum.
+-- on it is near its limit, and for each use its day's key, the limit, the use, its maximum, and the period of a quota
+-- or 0. The answer has the numbers, from 0, of the uses that are near for the first time in their period and with
+-- their maximum.
 
 local function decimal(n) return string.format('%.0f', n) end
 
