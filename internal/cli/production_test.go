@@ -71,6 +71,13 @@ func TestProduction(t *testing.T) {
 			t.Errorf("without %s: %d %s%s", field, exit, out, errs)
 		}
 	}
+	for _, own := range []string{"{messages: 5}", "{per_day: 5, shadow: true}"} {
+		file := writeConfig(t, strings.Replace(example, "{calls_per_second: 20}", own, 1))
+		if exit, _, errs := runProgram(t, nil, "check", "--production", file); exit != exitRefused ||
+			!strings.Contains(errs, "limits: the tenant globex") {
+			t.Errorf("limits of a tenant: %d %s", exit, errs)
+		}
+	}
 	file := writeConfig(t, string(firstConfig))
 	exit, out, errs = runProgram(t, nil, "check", "--production", "-o", "json", file)
 	for _, field := range []string{"tls", "tenants", "redis", "operators", "audit"} {

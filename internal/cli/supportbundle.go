@@ -24,10 +24,11 @@ import (
 
 const bundleHelp = `The archive has what helps to find a fault: versions, the configuration, readiness, the state of
 fleets, limits, metrics, and what the process does, as its admin API says it. It names tenants, tools and
-backends. It has no credentials, no arguments or results of calls, and no texts of people.
+backends. It has no credentials, and no arguments or results of calls.
 
 Of the configuration, URLs are cut after the host, hashes and comments are left out, and files that it
-names are not read. What could not be read is in errors.txt. The command needs a viewer of all tenants.`
+names are not read. It has the names and mail addresses of operators. The log is copied as it is. What
+could not be read is in errors.txt. The command needs a viewer of all tenants.`
 
 // bundleCommand is capgate support-bundle.
 type bundleCommand struct {
@@ -179,7 +180,7 @@ func bundledConfig(file string) ([]byte, error) {
 }
 
 // urls are what begins with a scheme: its account, and what follows the host.
-var urls = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9+.-]*://)(?:.*@)?([^/?#@]*)(.*)$`)
+var urls = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9+.-]*://)(?:[^/?#]*@)?([^/?#@]*)(.*)$`)
 
 // withoutSecrets removes comments, cuts URLs after their host, and removes hashes of keys. All else that a valid
 // configuration has are names, numbers, and files with secrets.

@@ -48,7 +48,7 @@ func TestSupportBundle(t *testing.T) {
 		return name
 	}
 	backend := gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr
-	config := "# comment of a person\nshields: [{name: a, url: 'https://shield.test/path?token=abc'}] # another\n" +
+	config := "# comment of a person\nshields: [{name: a, url: 'https://shield.test/path?token=ab@abc'}] # another\n" +
 		"redis: embedded\n"
 	file := put("capgate.yaml", configOf(config, backend))
 	log := put("log", strings.Repeat("x", maxLog)+"\nthe last line\n")

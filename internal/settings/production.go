@@ -129,20 +129,17 @@ func withoutLimits(c *config.Config, _ int64) string {
 	bounded := func(l *tenant.Limits) bool {
 		return l != nil && !l.Shadow && (l.CallsPerSecond > 0 || l.Concurrent > 0 || l.PerDay > 0 || l.PerMonth > 0)
 	}
-	if bounded(&c.Limits) {
-		return ""
-	}
-	var without []string
+	others := len(c.Tenants) == 0 || c.Identity.Stored // tenants without limits of their own
 	for i := range c.Tenants {
-		if !bounded(c.Tenants[i].Limits) {
-			without = append(without, c.Tenants[i].ID)
+		own := c.Tenants[i].Limits
+		if own != nil && !bounded(own) {
+			return fmt.Sprintf("the tenant %s has limits of its own without calls_per_second, concurrent, per_day or "+
+				"per_month, or with shadow; add one", c.Tenants[i].ID)
 		}
+		others = others || own == nil
 	}
-	if len(c.Tenants) > 0 && len(without) == 0 && !c.Identity.Stored {
-		return ""
-	}
-	return "a tenant may call without end; limits bounds each one that has none of its own, such as " +
-		"{calls_per_second: 100, concurrent: 50}"
+	return unless(!others || bounded(&c.Limits), "nothing bounds the calls of a tenant without limits of its own; add "+
+		"limits, such as {calls_per_second: 100, concurrent: 50}")
 }
 
 func withTooMuchMemory(c *config.Config, memory int64) string {
