@@ -14,5 +14,7 @@ done
 if [ -d /run/systemd/system ]; then
 	systemctl daemon-reload
 	# A running gateway drains, and is replaced. One that does not run is not started.
-	systemctl try-restart capgate.service
+	# A gateway that does not start does not make the installation fail.
+	systemctl try-restart capgate.service ||
+		echo "capgate did not restart; systemctl status capgate says why" >&2
 fi

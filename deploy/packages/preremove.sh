@@ -4,6 +4,7 @@ set -e
 
 if [ "$1" = remove ] || [ "$1" = 0 ]; then
 	if [ -d /run/systemd/system ]; then
-		systemctl disable --now capgate.service
+		systemctl disable --now capgate.service ||
+			echo "capgate.service could not be stopped and disabled" >&2
 	fi
 fi

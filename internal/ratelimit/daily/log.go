@@ -13,6 +13,8 @@ import (
 
 const (
 	publish = 10 * time.Second
+	// lastTime bounds the last publication, for all tenants together.
+	lastTime = 5 * time.Second
 	// maxWaiting bounds the tenants whose uses wait for a store that does not respond.
 	maxWaiting = 10_000
 )
@@ -56,7 +58,9 @@ func (l *Log) Run(ctx context.Context) {
 	for backoff.Sleep(ctx, publish) {
 		recovery.Round("use of limits", func() { _ = l.Publish(ctx) }) // what failed is published later
 	}
-	_ = l.Publish(context.WithoutCancel(ctx)) // an error means that the last seconds are missing
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTime)
+	defer cancel()
+	_ = l.Publish(last) // an error means that the last seconds are missing
 }
 
 // Publish sends uses that have grown to the store. What cannot be sent is sent with the next Publish.
