@@ -118,7 +118,7 @@ export function AnswerDialog({ of: a, deny, onClose }: Props) {
           <div class="whole" tabIndex={0} role="region" aria-label="All arguments">
             <Arguments of={all.of} all />
           </div>
-          {!all.whole && !a.may_not_approve_why && !all.problem && <p class="note">Reading all arguments…</p>}
+          {all.reading && <p class="note">Reading all arguments…</p>}
           {all.problem && <Failure problem={all.problem} retry={all.retry} />}
           {!deny && a.may_not_approve_why && (
             <p class="note wait">

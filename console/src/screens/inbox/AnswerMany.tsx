@@ -1,5 +1,5 @@
 // One answer for several approvals. Each is answered by a request of its own.
-import { useContext, useState } from "preact/hooks";
+import { useContext, useMemo, useState } from "preact/hooks";
 import { type Problem, post } from "../../api/client";
 import type { Approval } from "../../api/types";
 import { useNow } from "../../parts/now";
@@ -9,6 +9,7 @@ import { inWords } from "../../parts/Untrusted";
 import { groupsOf } from "./alike";
 import { ApprovalsContext, keyOf, stateOf } from "./feed";
 import { ManyCalls, One } from "./ManyCalls";
+import { approvable, withArguments } from "./readable";
 import { useWholes } from "./whole";
 
 /** The most approvals that one answer is for: a person has to read them all. */
@@ -29,26 +30,26 @@ export function AnswerMany({ of: group, onClose }: { of: Approval[]; onClose(): 
   const [results, setResults] = useState<ReadonlyMap<string, Result>>(new Map());
   const [busy, setBusy] = useState(false);
   const [seen, setSeen] = useState(false);
-  const alike = chosen.length > 1 && groupsOf(chosen).length === 1;
+  const alike = useMemo(() => chosen.length > 1 && groupsOf(chosen).length === 1, [chosen]);
   const time = useNow();
   const whole = useWholes(chosen);
-  const current = whole.of.map((a) => {
-    const live = items.find((i) => keyOf(i) === keyOf(a));
-    const { arguments: text = "", arguments_json = "", arguments_excerpt = false } = a;
-    return live ? { ...live, arguments: text, arguments_json, arguments_excerpt } : a;
-  });
+  // The state is live. The arguments stay those that the person reads.
+  const current = useMemo(() => {
+    const live = new Map(items.map((a) => [keyOf(a), a]));
+    return whole.of.map((a) => withArguments(live.get(keyOf(a)) ?? a, a));
+  }, [whole.of, items]);
   const left = current.filter(
     (a) => stateOf(a, time) === "pending" && results.get(keyOf(a)) === undefined && !a.may_not_answer_why,
   );
   const wanted = left.filter((a) => !without.has(keyOf(a)));
-  const approvable = wanted.filter((a) => !a.may_not_approve_why && !whole.missing.has(keyOf(a)));
+  const toApprove = wanted.filter(approvable);
   const failed = current.filter((a) => typeof results.get(keyOf(a)) === "object");
   const needed = (verb: Verb) =>
     wanted.some((a) => (verb === "deny" ? a.reason_required : a.reason_required_to_approve)) && !comment.trim();
 
   const answer = async (verb: Verb) => {
     setBusy(true);
-    const queue = verb === "approve" ? [...approvable] : [...wanted];
+    const queue = verb === "approve" ? [...toApprove] : [...wanted];
     const all = queue.length;
     let done = 0;
     const one = async (a: Approval): Promise<Result> => {
@@ -162,10 +163,10 @@ export function AnswerMany({ of: group, onClose }: { of: Approval[]; onClose(): 
         <button
           type="button"
           class="button approve"
-          disabled={busy || !seen || !approvable.length || needed("approve")}
+          disabled={busy || !seen || !toApprove.length || needed("approve")}
           onClick={() => void answer("approve")}
         >
-          Approve {approvable.length}
+          Approve {toApprove.length}
         </button>
       </div>
     </Dialog>

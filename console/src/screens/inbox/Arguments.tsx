@@ -61,12 +61,11 @@ export function Arguments({ of, all = false }: { of: Approval; all?: boolean }) 
   );
 }
 
-/** rowsOf has the rows of an object. Texts of more than most characters are folded. */
-function rowsOf(node: Node, most: number): Row[] {
+/** rowsOf has a row for each value of an object, however deep: a person approves what is shown. Texts of more than most characters are folded. */
+export function rowsOf(node: Node, most: number): Row[] {
   const rows: Row[] = [];
   const add = (name: string, n: Node, depth: number, key: string) => {
     rows.push({ depth, name, value: shownValue(n, most), key });
-    if (depth > indents + 20) return;
     if (n.kind === "object") n.entries.forEach(([k, v], i) => add(k, v, depth + 1, `${key}.${i}`));
     if (n.kind === "list" && !flat(n)) n.items.forEach((v, i) => add(String(i + 1), v, depth + 1, `${key}.${i}`));
   };

@@ -1,5 +1,6 @@
 // The arguments of several calls: what they have in common once, and what differs for each.
 import type { ComponentChildren } from "preact";
+import { useMemo } from "preact/hooks";
 import type { Approval } from "../../api/types";
 import { Untrusted } from "../../parts/Untrusted";
 import { Arguments, plain, shownValue } from "./Arguments";
@@ -40,9 +41,10 @@ interface Props {
 
 /** ComparedCalls shows all arguments, masks and warnings of calls that are alike. */
 export function ComparedCalls({ of, head }: Props) {
-  const nodes = of.map((a) => argumentsOf(a));
-  const known = nodes.filter((n) => n !== undefined);
-  const compared = known.length === nodes.length ? compare(known) : undefined;
+  const compared = useMemo(() => {
+    const nodes = of.map((a) => argumentsOf(a)).filter((n) => n !== undefined);
+    return nodes.length === of.length ? compare(nodes) : undefined;
+  }, [of]);
   return (
     <div class="stack">
       {of[0] && <ToolChange of={of[0]} all />}

@@ -1,6 +1,6 @@
 // All arguments of several calls, to read before one answer. Those that are alike are compared.
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useMemo, useRef } from "preact/hooks";
 import type { Approval } from "../../api/types";
 import { Badge } from "../../parts/parts";
 import { useSession } from "../../parts/session";
@@ -22,7 +22,7 @@ interface Props {
 }
 
 export function ManyCalls({ of, head, whole, onSeen }: Props) {
-  const groups = groupsOf(of);
+  const groups = useMemo(() => groupsOf(of), [of]);
   return (
     <div class="whole many" tabIndex={0} role="region" aria-label="All arguments">
       {groups.map((group) => (
@@ -36,7 +36,7 @@ export function ManyCalls({ of, head, whole, onSeen }: Props) {
   );
 }
 
-/** Asked says which tool calls that are alike are of, and whose they are. */
+/** Asked names the tool, the user and the agent of calls that are alike. */
 function Asked({ of: a, title }: { of: Approval; title: boolean }) {
   const { tenant } = useSession();
   const tool = toolInWords(a.tool);

@@ -1,24 +1,20 @@
 // The whole call of an approval. Lists and events have an excerpt of long arguments.
-import { useContext, useEffect, useState } from "preact/hooks";
+import { useContext, useEffect, useMemo, useState } from "preact/hooks";
 import type { Problem } from "../../api/client";
 import type { Approval } from "../../api/types";
 import { ApprovalsContext, keyOf } from "./feed";
+import { readable, withArguments } from "./readable";
 
 interface Whole {
   /** The approval, with all arguments as soon as they are there. */
   of: Approval;
   /** All arguments are there. */
   whole: boolean;
+  /** They are requested, and not there yet. */
+  reading: boolean;
   problem: Problem | undefined;
   retry(): void;
 }
-
-const within = (a: Approval, all: Approval): Approval => ({
-  ...a,
-  arguments: all.arguments ?? "",
-  arguments_json: all.arguments_json ?? "",
-  arguments_excerpt: false,
-});
 
 const atOnce = 4;
 
@@ -54,14 +50,14 @@ export function useWholes(items: Approval[]): Wholes {
       over = true;
     };
   }, [tries]);
+  const of = useMemo(() => items.map((a) => withArguments(a, read.get(keyOf(a)) ?? a)), [items, read]);
+  const missing = useMemo(
+    () => new Set(items.filter((a) => a.arguments_excerpt && !a.may_not_approve_why && !read.has(keyOf(a))).map(keyOf)),
+    [items, read],
+  );
   return {
-    of: items.map((a) => {
-      const all = read.get(keyOf(a));
-      return all ? within(a, all) : a;
-    }),
-    missing: new Set(
-      items.filter((a) => a.arguments_excerpt && !a.may_not_approve_why && !read.has(keyOf(a))).map(keyOf),
-    ),
+    of,
+    missing,
     problem,
     retry: () => setTries(tries + 1),
   };
@@ -90,10 +86,11 @@ export function useWhole(a: Approval, wanted: boolean): Whole {
       over = true;
     };
   }, [needed, keyOf(a), tries]);
-  const all = read && keyOf(read) === keyOf(a) ? read : undefined;
+  const all = read && keyOf(read) === keyOf(a) ? withArguments(a, read) : a;
   return {
-    of: all ? within(a, all) : a,
-    whole: Boolean(all) || !a.arguments_excerpt,
+    of: all,
+    whole: readable(all),
+    reading: needed && all === a && !problem,
     problem,
     retry: () => setTries(tries + 1),
   };
