@@ -1,6 +1,6 @@
 // A person with other roles for each of three tenants: which buttons are disabled, and why. Then an admin of all tenants
 // ends the session of that person.
-import { open, serious, settled } from "../check.mjs";
+import { layout, open, serious, settled } from "../check.mjs";
 import { signIn } from "../person.mjs";
 
 export default async ({ context, args }) => {
@@ -63,8 +63,9 @@ export default async ({ context, args }) => {
   saw.choose = {};
   for (const path of ["/#/policies/matrix?capability=caps", "/#/policies/candidates", "/#/connect"]) {
     await open(page, admin, path);
-    const offered = page.locator("main .empty .choose").first();
+    const offered = page.locator("main .empty .tenant-choice").first();
     await offered.waitFor();
+    saw.found.push(...(await layout(page)));
     saw.choose[path] = (await offered.getByRole("button").allInnerTexts()).join(" ");
   }
   await open(page, admin, "/#/sessions");

@@ -123,7 +123,13 @@ export function Calls({ rest }: { rest: string[] }) {
               columns={columns}
               rows={items}
               keyOf={(c) => c.id}
-              empty={start ? "No call of that time fits." : "No call fits yet. New ones appear by themselves."}
+              empty={
+                !start
+                  ? "No call fits yet. New ones appear by themselves."
+                  : more
+                    ? "None found so far."
+                    : "No call of that time fits."
+              }
             />
           </Card>
         )}

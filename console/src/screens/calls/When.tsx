@@ -38,7 +38,7 @@ export function When({
       {incomplete && <p class="note wait">Not the calls of all tenants were searched. Choose a tenant.</p>}
       {since && (
         <p class="note wait">
-          Searched back to <Exact time={since} />. More goes on with earlier calls.
+          Searched back to <Exact time={since} />. “Show more” goes on with earlier calls.
         </p>
       )}
     </>

@@ -1,7 +1,7 @@
 // The backends of all capabilities: state, drains, registrations.
 import { useMemo, useState } from "preact/hooks";
 
-import type { Backend, Fleet, FleetsPage, HistorySums, LastHour } from "../../api/types";
+import type { Backend, Fleet, FleetsPage, HistorySums, LastHour, Past } from "../../api/types";
 import { Choice, useSlow } from "../../parts/ask";
 import { Export } from "../../parts/Export";
 import { History } from "../../parts/history/History";
@@ -61,6 +61,10 @@ export function Fleets({ rest }: { rest: string[] }) {
   );
   const shown = useMemo(() => (backend ? items.map((f) => narrowed(f, backend)) : items), [items, backend]);
   const missing = Boolean(only && page && !shown.some((f) => !backend || f.backends.length));
+  const past = "/v1/history/fleets/" + encodeURIComponent(only),
+    ofBackend: Record<string, string> = backend ? { backend } : {};
+  const before = useGet<Past>(missing ? past : undefined, { ...ofBackend, span: "7d" });
+  const measuredBefore = missing && Boolean(before.value?.sums?.calls);
   const filtered = !only && Boolean(query || state);
   return (
     <Screen
@@ -94,13 +98,17 @@ export function Fleets({ rest }: { rest: string[] }) {
         )}
         <Failure problem={error} retry={reload} />
         {loading && items.length === 0 && !error && <Loading />}
-        {only && !missing && (
-          <History
-            key={rest.join("/")}
-            path={"/v1/history/fleets/" + encodeURIComponent(only)}
-            params={backend ? { backend } : {}}
-          />
+        {missing && (
+          <Empty>
+            <b>
+              {items.length ? "The fleet has no backend " : "There is no fleet "}
+              <Untrusted text={items.length ? backend : only} mono most={100} />
+            </b>
+            It may have been removed, or the address is wrong.
+            {measuredBefore && " The charts show what was measured before."}
+          </Empty>
         )}
+        {only && (!missing || measuredBefore) && <History key={rest.join("/")} path={past} params={ofBackend} />}
         <VirtualList
           label="Fleets"
           items={missing ? [] : shown}
@@ -110,15 +118,6 @@ export function Fleets({ rest }: { rest: string[] }) {
           whole={5}
           row={(f) => <FleetCard fleet={f} measured={measured} onChange={reload} />}
         />
-        {missing && (
-          <Empty>
-            <b>
-              {items.length ? "The fleet has no backend " : "There is no fleet "}
-              <Untrusted text={items.length ? backend : only} mono most={100} />
-            </b>
-            It may have been removed, or the address is wrong.
-          </Empty>
-        )}
         {!only && page && items.length === 0 && (
           <Empty>
             <b>{filtered ? "No fleet matches" : "There are no fleets"}</b>

@@ -3,7 +3,8 @@ import { Icon } from "../../parts/Icon";
 
 interface Props {
   label: string;
-  chosen: boolean;
+  /** Whether it is chosen: some, if it is a group of which others are not. */
+  chosen: boolean | "some";
   onChoose(range: boolean): void;
 }
 
@@ -15,7 +16,8 @@ export function Choose({ label, chosen, onChoose }: Props) {
         type="checkbox"
         aria-label={`Choose ${label}`}
         title="Choose for one answer (x); with Shift, all since the last one (X)"
-        checked={chosen}
+        checked={chosen === true}
+        indeterminate={chosen === "some"}
         onClick={(e) => onChoose(e.shiftKey)}
       />
     </label>

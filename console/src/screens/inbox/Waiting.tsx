@@ -15,11 +15,11 @@ import { addressOf } from "./address";
 import { type Row, rowsOf } from "./alike";
 import { Choose, Chosen } from "./Choose";
 import { useChoice } from "./choice";
+import { choiceLabel } from "./chosen";
 import { ApprovalsContext, keyOf, stateOf } from "./feed";
 import { GroupCard } from "./GroupCard";
 import { type LiveList, standardOrder, useLiveList } from "./live";
 import { canNotify, notifies, setNotifies } from "./notify";
-import { toolInWords } from "./words";
 
 const orders: [string, string][] = [
   [standardOrder, "The oldest first"],
@@ -97,11 +97,7 @@ function List({ list, text }: { list: LiveList; text: string }) {
   const choice = useChoice(items, shown);
   const choose = (r: Row) =>
     choice.can(r) ? (
-      <Choose
-        label={"group" in r ? `${r.group.length} calls of ${toolInWords(r.group[0]!.tool)}` : toolInWords(r.of.tool)}
-        chosen={choice.has(r)}
-        onChoose={(range) => choice.toggle(r, range)}
-      />
+      <Choose label={choiceLabel(r)} chosen={choice.has(r)} onChoose={(range) => choice.toggle(r, range)} />
     ) : undefined;
   const selected = (): Row | undefined => shown[rows.current?.current() ?? -1];
   const answer = (what: "approve" | "deny") => {

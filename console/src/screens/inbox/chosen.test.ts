@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Approval } from "../../api/types";
 import type { Row } from "./alike";
-import { chosenBy } from "./chosen";
+import { choiceLabel, chosenBy, partOf } from "./chosen";
 
 const approval = (id: string, more: Partial<Approval> = {}) =>
   ({ id, tenant: "acme", state: "pending", ...more }) as unknown as Approval;
@@ -25,4 +25,21 @@ test("a click chooses what a person may answer, and with Shift all since the las
   assert.deepEqual([...chosenBy(range, rows, 1, 1, can)].sort(), ["acme/a", "acme/g"]);
   assert.deepEqual([...chosenBy(range, rows, 0, 4, can)], []);
   assert.deepEqual([...chosenBy(range, rows, 9, 0, can)], [...range]);
+});
+
+test("a group of which some are chosen is chosen in part", () => {
+  const of = (...keys: string[]) => partOf(new Set(keys), rows[1]!, can);
+  assert.deepEqual([of(), of("acme/b"), of("acme/b", "acme/c")], [false, "some", true]);
+});
+
+test("boxes of cards of the same tool have different names", () => {
+  const mail = (id: string, user: string) => approval(id, { tool: "send_mail", user, agent: "bot" });
+  const labels = [
+    { key: "1", of: mail("apr_1", "ann") },
+    { key: "2", of: mail("apr_2", "ann") },
+    { key: "3", group: [mail("apr_3", "ann"), mail("apr_4", "ann")] },
+    { key: "4", group: [mail("apr_5", "bob"), mail("apr_6", "bob")] },
+  ].map(choiceLabel);
+  assert.equal(new Set(labels).size, 4);
+  assert.equal(labels[0], "Send mail for ann, apr_1");
 });

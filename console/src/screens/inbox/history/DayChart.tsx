@@ -11,7 +11,10 @@ const parts = [
 const wide = 720,
   high = 90;
 const date = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
-const name = (d: ApprovalDay) => date.format(new Date(d.time ?? ""));
+const name = (d: ApprovalDay) => {
+  const time = Date.parse(d.time ?? "");
+  return Number.isNaN(time) ? "–" : date.format(time);
+};
 
 export function DayChart({ days }: { days: ApprovalDay[] }) {
   const sums = days.map((d) => parts.reduce((sum, [part]) => sum + (d.counts?.[part] ?? 0), 0));

@@ -1,5 +1,6 @@
 // The approvals of the last 30 days that were answered, expired or were withdrawn, and their statistics.
-import { useContext, useEffect } from "preact/hooks";
+import { useContext, useEffect, useRef, useState } from "preact/hooks";
+import { get } from "../../../api/client";
 import type { PastApproval, PastApprovalsPage } from "../../../api/types";
 import { Choice, Text, Trouble, useSlow } from "../../../parts/ask";
 import { Export } from "../../../parts/Export";
@@ -8,20 +9,23 @@ import { Card, Loading, More, own, Table } from "../../../parts/parts";
 import { useFilters } from "../../../parts/route";
 import { useSession } from "../../../parts/session";
 import { useStart } from "../../../parts/start";
+import { throttle } from "../../../parts/throttle";
 import { ApprovalsContext } from "../feed";
 import { keyOf } from "../key";
+import type { Hub } from "../live";
 import { columns } from "./columns";
+import { endsBy, withFresh } from "./fresh";
 import { Statistics } from "./Statistics";
 import "./history.css";
 
 const fields = ["when", "outcome", "query", "tool", "user", "by"] as const;
 const days: Record<string, number> = { "24h": 1, "7d": 7 };
-/** Of many answers, the list is read once. */
-const pause = 1000;
+/** Of all that end in so many ms, the first page is read once. */
+const pause = 2000;
 
 export function History() {
   const { tenant } = useSession();
-  const { version } = useContext(ApprovalsContext);
+  const { hub } = useContext(ApprovalsContext);
   const [of, set] = useFilters(fields);
   const slow = useSlow(of);
   const start = useStart(24 * (own(days, of.when) ?? 30));
@@ -36,9 +40,24 @@ export function History() {
     answered_by: slow.by.trim(),
     page_size: 100,
   });
-  const answered = useSlow(version, pause);
+  const answered = useEnded(hub);
+  const latest = useRef(list);
+  latest.current = list;
   useEffect(() => {
-    if (answered) list.reload();
+    if (!answered) return;
+    const stop = new AbortController();
+    const { of, items, reload, change } = latest.current;
+    get<{ approvals?: PastApproval[] }>(of.path, of.params, stop.signal).then(
+      ({ approvals = [] }) => {
+        if (stop.signal.aborted || JSON.stringify(latest.current.of) !== JSON.stringify(of)) return;
+        if (withFresh(items, approvals)) change((now) => withFresh(now, approvals) ?? now);
+        else reload();
+      },
+      () => {
+        if (!stop.signal.aborted) reload();
+      },
+    );
+    return () => stop.abort();
   }, [answered]);
   return (
     <div class="stack">
@@ -73,7 +92,11 @@ export function History() {
       <Statistics tenant={tenant} start={start} version={answered} />
       <Trouble problem={list.error} retry={list.reload} what="the history of approvals" />
       {list.page?.incomplete && (
-        <p class="note wait">Not all approvals of that time were searched. Choose a tenant, or a shorter time.</p>
+        <p class="note wait">
+          {tenant === "-"
+            ? "Not the approvals of all tenants were searched. Choose a tenant."
+            : "Not all approvals of that time were searched. Choose a shorter time."}
+        </p>
       )}
       {list.loading && list.items.length === 0 && !list.error && <Loading />}
       {list.page && (
@@ -83,11 +106,30 @@ export function History() {
             rows={list.items}
             keyOf={keyOf}
             columns={columns}
-            empty="No approval of that time fits."
+            empty={list.more ? "None found so far." : "No approval of that time fits."}
           />
           <More more={list.more} loading={list.loading} />
+          <p class="dim small">
+            About the newest 5,000 approvals of a tenant are kept, so the list may end earlier than the statistics.
+          </p>
         </Card>
       )}
     </div>
   );
+}
+
+/** useEnded counts up when approvals have ended. */
+function useEnded(hub: Hub): number {
+  const [count, set] = useState(0);
+  useEffect(() => {
+    const later = throttle(() => set((n) => n + 1), pause);
+    const stop = hub.listen((a, event) => {
+      if (endsBy(a, event)) later.ask();
+    });
+    return () => {
+      stop();
+      later.stop();
+    };
+  }, [hub]);
+  return count;
 }

@@ -1,22 +1,30 @@
 // The decisions on the tools of a capability, for any caller and for those that rules name.
-import { useMemo } from "preact/hooks";
+import { useEffect, useMemo } from "preact/hooks";
 import type { CatalogEntry, Decision, DecisionsPage } from "../../../api/types";
 import { Choice, Trouble, useOneTenant, useSlow, Verdict } from "../../../parts/ask";
 import { ChooseTenant } from "../../../parts/ChooseTenant";
 import { Export } from "../../../parts/Export";
 import { useList } from "../../../parts/list";
 import { Card, type Column, Empty, Loading, More, Search, Table } from "../../../parts/parts";
-import { useFilters } from "../../../parts/route";
+import { setParam, useFilters } from "../../../parts/route";
 import { inWords, Untrusted } from "../../../parts/Untrusted";
 import { explainAddress } from "../address";
 import { type Caller, callerOf, matrixOf, type Row } from "./rows";
 import "./matrix.css";
 
+/** The most capabilities that are offered. */
+const offered = 1000;
+
 export function Matrix() {
   const [filters, set] = useFilters(["capability", "query", "caller"]);
-  const capabilities = useList<CatalogEntry>("/v1/capabilities", "capabilities", { page_size: 200 });
+  const capabilities = useList<CatalogEntry>("/v1/capabilities", "capabilities", { page_size: offered });
   const ids = capabilities.items.map((c) => c.capability);
   const capability = filters.capability || ids[0] || "";
+  // A link to the page shows the same decisions when other capabilities come.
+  useEffect(() => {
+    if (capability && !filters.capability && location.hash.startsWith("#/policies/matrix"))
+      setParam("capability", capability, false);
+  }, [capability, filters.capability]);
   const known = ids.includes(capability) || !capability ? ids : [capability, ...ids];
   return (
     <div class="stack">
@@ -31,6 +39,12 @@ export function Matrix() {
         <Search label="Search tools" value={filters.query} onInput={(v) => set("query", v)} />
         <Search label="Search callers" value={filters.caller} onInput={(v) => set("caller", v)} />
       </div>
+      {capabilities.more && (
+        <p class="note">
+          The first {offered.toLocaleString("en")} capabilities are offered. Others can be named in the address of the
+          page, as capability.
+        </p>
+      )}
       {capability ? (
         <Decisions capability={capability} query={filters.query} caller={filters.caller} />
       ) : (

@@ -19,3 +19,9 @@ test("decisions are rows of tools and columns of callers", () => {
     ],
   );
 });
+
+test("a name that looks like two callers is in quotes", () => {
+  assert.equal(callerOf({ user: "ann, agent bot", agent: "" }), 'user "ann, agent bot"');
+  assert.equal(callerOf({ user: "ann", agent: "bot" }), "user ann, agent bot");
+  assert.notEqual(callerOf({ user: 'ann", agent "bot', agent: "" }), callerOf({ user: "ann", agent: "bot" }));
+});

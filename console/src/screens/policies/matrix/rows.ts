@@ -37,6 +37,9 @@ export function matrixOf(decisions: readonly Decision[]): { callers: Caller[]; r
   return { callers, rows: [...rows.values()] };
 }
 
-/** callerOf names a caller in words. */
+/** quoted is a name, in quotes if it could be taken for several ones. */
+const quoted = (name: string) => (/[,"“”]|^\s|\s$/.test(name) ? JSON.stringify(name) : name);
+
+/** callerOf names a caller in words. No two callers have the same. */
 export const callerOf = (c: Caller) =>
-  [c.user && `user ${c.user}`, c.agent && `agent ${c.agent}`].filter(Boolean).join(", ") || "anyone";
+  [c.user && `user ${quoted(c.user)}`, c.agent && `agent ${quoted(c.agent)}`].filter(Boolean).join(", ") || "anyone";
