@@ -126,10 +126,13 @@ nightly: ## what searches for hours; all of it runs, also if some fails
 release-twice: setup ## make a release for all platforms twice, the second time without the build cache, and compare them
 	go -C tools/release test -vet=off -count=1 -timeout 0 ./... -args -all
 
+# The shell gets VERSION as a variable of the environment, so that nothing in it is a command.
 .PHONY: release
 release: ## every file of a release into bin/release/VERSION: make release VERSION=v0.1.0 [KEY=FILE] [COSIGN=cosign]
-	rm -rf bin/release/$(VERSION)
-	go -C tools/release run . -version $(VERSION) -source ../.. -out ../../bin/release/$(VERSION) \
+	$(if $(filter file,$(origin VERSION)),@echo 'write the version of the release: make release VERSION=v0.1.0' >&2; exit 1)
+	@go -C tools/release run . check "$$VERSION"
+	rm -rf "bin/release/$$VERSION"
+	go -C tools/release run . -version "$$VERSION" -source ../.. -out "../../bin/release/$$VERSION" \
 		$(if $(KEY),-key $(abspath $(KEY))) $(if $(COSIGN),-cosign $(COSIGN)) $(ARGS)
 
 .PHONY: release-key

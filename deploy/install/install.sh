@@ -67,16 +67,37 @@ verify() {
 	[ "$expected" = "$actual" ] || fail "the checksum of $1 is wrong; do not use this download"
 }
 
-# put FILE PLACE MODE puts an unpacked file below the directory, and notes its place. A running program keeps its file.
+# put FILE PLACE MODE puts an unpacked file below the directory. A running program keeps its file. The place is added to
+# the list first, so that an installation that was interrupted can be removed.
 put() {
+	echo "$2" >>"$list"
+	echo "$2" >>"$temporary/installed"
 	mkdir -p "$directory/${2%/*}"
 	cp "$temporary/unpacked/$1" "$directory/$2.new"
 	chmod "$3" "$directory/$2.new"
 	mv -f "$directory/$2.new" "$directory/$2"
-	echo "$2" >>"$temporary/installed"
+}
+
+# remove PLACE removes an installed file, if the place is one of capgate.
+remove() {
+	case $1 in
+	bin/capgate | bin/capgate-forward | share/*capgate*) rm -f "$directory/$1" "$directory/$1.new" ;;
+	esac
+}
+
+# check_version fails if the version is not one of a release.
+check_version() {
+	case $version in
+	v[0-9]*) ;;
+	*) fail "the version is \"$version\"; write it as v0.1.0" ;;
+	esac
+	case $version in
+	*[!v0-9A-Za-z.-]*) fail "the version is \"$version\"; write it as v0.1.0" ;;
+	esac
 }
 
 install() {
+	check_version
 	archive=capgate_${version#v}_$(platform).tar.gz
 	temporary=$(mktemp -d)
 	trap 'rm -rf "$temporary"' EXIT
@@ -87,6 +108,7 @@ install() {
 	verify "$archive"
 	mkdir "$temporary/unpacked"
 	tar -xzf "$temporary/$archive" -C "$temporary/unpacked"
+	mkdir -p "${list%/*}"
 	put capgate bin/capgate 755
 	put capgate-forward bin/capgate-forward 755
 	put man/capgate.1 share/man/man1/capgate.1 644
@@ -94,8 +116,12 @@ install() {
 	put completions/capgate.bash share/bash-completion/completions/capgate 644
 	put completions/_capgate share/zsh/site-functions/_capgate 644
 	put completions/capgate.fish share/fish/vendor_completions.d/capgate.fish 644
-	mkdir -p "$directory/share/capgate"
-	mv "$temporary/installed" "$list"
+	# What an earlier release put and this one does not have.
+	while read -r file; do
+		grep -qxF "$file" "$temporary/installed" || remove "$file"
+	done <"$list"
+	cp "$temporary/installed" "$list.new"
+	mv -f "$list.new" "$list"
 	echo "capgate $version is in $directory/bin."
 	case ":$PATH:" in
 	*":$directory/bin:"*) ;;
@@ -107,11 +133,9 @@ install() {
 uninstall() {
 	[ -f "$list" ] || fail "nothing is installed in $directory"
 	while read -r file; do
-		case $file in
-		bin/capgate | bin/capgate-forward | share/*capgate*) rm -f "$directory/$file" ;;
-		esac
+		remove "$file"
 	done <"$list"
-	rm -f "$list"
+	rm -f "$list" "$list.new"
 	rmdir "$directory/share/capgate" 2>/dev/null || true
 	echo "capgate is no longer in $directory."
 }
@@ -132,13 +156,6 @@ main() {
 		esac
 		shift
 	done
-	case $version in
-	v[0-9]*) ;;
-	*) fail "the version is \"$version\"; write it as v0.1.0" ;;
-	esac
-	case $version in
-	*[!v0-9A-Za-z.-]*) fail "the version is \"$version\"; write it as v0.1.0" ;;
-	esac
 	[ -n "$directory" ] || directory=${HOME:?}/.local
 	list=$directory/share/capgate/installed
 	$command

@@ -107,6 +107,46 @@ func TestInstall(t *testing.T) {
 	u.refused(t, "nothing is installed", "--uninstall")
 }
 
+// TestInstallKeepsItsList: an upgrade removes what the new release no longer has. An installation that was interrupted
+// can be uninstalled, also by the script of the repository, which has no version.
+func TestInstallKeepsItsList(t *testing.T) {
+	t.Parallel()
+	u := newUser(t)
+	u.publish(t, testVersion)
+	if out, err := u.install(t); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	old := filepath.Join(u.home, ".local/share/capgate/former")
+	shell(t, `touch "$1" && echo share/capgate/former >>"$2/.local/share/capgate/installed"`, old, u.home)
+	if out, err := u.install(t); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if _, err := os.Stat(old); err == nil {
+		t.Error("the upgrade left a file that the new release does not have")
+	}
+	list := read(t, filepath.Join(u.home, ".local/share/capgate"), "installed")
+	if names := strings.Fields(string(list)); len(names) != 7 || slices.Contains(names, "share/capgate/former") {
+		t.Errorf("the list is %v", names)
+	}
+	if out, err := u.install(t, "--uninstall"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	shell(t, `rm -r "$1/.local" && mkdir -p "$1/.local/share/man" && touch "$1/.local/share/man/man5" &&
+		chown -R --reference="$1" "$1"`, u.home) // a file where a directory has to be
+	if out, err := u.install(t); err == nil {
+		t.Fatalf("installed below a file:\n%s", out)
+	}
+	u.script = filepath.Join(u.releases, "unfilled.sh")
+	must(t, os.WriteFile(u.script, read(t, "../../deploy/install", installerFile), 0o644))
+	u.refused(t, "write it as v0.1.0")
+	if out, err := u.install(t, "--uninstall"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if left := fileNames(t, u.home); !slices.Equal(left, []string{".local/share/man/man5"}) {
+		t.Errorf("uninstalled, there are %v", left)
+	}
+}
+
 // TestInstallVerifies: install.sh installs nothing if a signature, a checksum, a file or an argument is wrong.
 func TestInstallVerifies(t *testing.T) {
 	t.Parallel()

@@ -2,6 +2,8 @@
 //
 //	release -version v0.1.0 -out bin/release/v0.1.0
 //
+//	release check v0.1.0
+//
 //	release push bin/release/v0.1.0/capgate_0.1.0_oci.tar registry.example.com/capgate
 //
 // `make release VERSION=v0.1.0` runs it. The list of steps is in steps.go; each step is a file. Two runs for one commit
@@ -24,8 +26,13 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	command, args := run, os.Args[1:]
-	if len(args) > 0 && args[0] == "push" {
-		command, args = push, args[1:]
+	if len(args) > 0 {
+		switch args[0] {
+		case "check":
+			command, args = checkVersion, args[1:]
+		case "push":
+			command, args = push, args[1:]
+		}
 	}
 	if err := command(ctx, args, os.Stdout); err != nil {
 		if !errors.Is(err, flag.ErrHelp) {
@@ -57,6 +64,14 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 		r.log.Println("made", s.name)
 	}
 	r.log.Printf("%s of commit %.12s is in %s", r.version, r.commit, r.out)
+	return nil
+}
+
+// checkVersion refuses an argument that is not the version of a release.
+func checkVersion(_ context.Context, args []string, _ io.Writer) error {
+	if len(args) != 1 || !isVersion.MatchString(args[0]) {
+		return fmt.Errorf("the version is %q; write it as v0.1.0 or v0.2.0-rc.1", strings.Join(args, " "))
+	}
 	return nil
 }
 

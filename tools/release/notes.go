@@ -17,9 +17,9 @@ func (r *release) makeNotes(context.Context) error {
 	if err != nil {
 		return err
 	}
-	notes := section(string(text), r.number())
+	notes := section(string(text), r.number(), r.version)
 	if notes == "" {
-		notes = section(string(text), "Unreleased")
+		notes = section(string(text), "Unreleased", r.version)
 	}
 	if notes == "" {
 		return fmt.Errorf("CHANGELOG.md has nothing below [%s] or [Unreleased]", r.number())
@@ -27,9 +27,9 @@ func (r *release) makeNotes(context.Context) error {
 	return r.write(notesFile, []byte("# capgate "+r.version+"\n\n"+notes+"\n"))
 }
 
-// section returns the text of the changelog below the heading of a version, without space around it. Links to files are
-// links to the project.
-func section(changelog, version string) string {
+// section returns the text of the changelog below the heading of a version, without space around it. Links to files
+// lead to the project's files at a tag.
+func section(changelog, version, tag string) string {
 	heading := regexp.MustCompile(`(?m)^## \[` + regexp.QuoteMeta(version) + `\].*$`)
 	at := heading.FindStringIndex(changelog)
 	if at == nil {
@@ -39,7 +39,7 @@ func section(changelog, version string) string {
 	if next := strings.Index(text, "\n## "); next >= 0 {
 		text = text[:next]
 	}
-	return strings.TrimSpace(fileLink.ReplaceAllString(text, "]("+project+"/blob/main/$1)"))
+	return strings.TrimSpace(fileLink.ReplaceAllString(text, "]("+project+"/blob/"+tag+"/$1)"))
 }
 
 var fileLink = regexp.MustCompile(`\]\(([\w./-]+\.md(?:#[\w-]+)?)\)`)

@@ -94,13 +94,13 @@ func (r *release) compress(name string) error {
 	return errors.Join(err, z.Close(), f.Close())
 }
 
-// packageName returns the name of a package, as its distributions have it.
+// packageName returns the name of a package's file. The version in a package of a prerelease has "~" in place of "-",
+// so that it precedes its release. The file name keeps "-", because GitHub renames files with "~".
 func (r *release) packageName(p platform, format string) string {
-	number := strings.Replace(r.number(), "-", "~", 1) // a prerelease is before its release
 	if format == "deb" {
-		return "capgate_" + number + "_" + p.arch + ".deb"
+		return "capgate_" + r.number() + "_" + p.arch + ".deb"
 	}
-	return "capgate-" + number + "-1." + map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[p.arch] + ".rpm"
+	return "capgate-" + r.number() + "-1." + map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[p.arch] + ".rpm"
 }
 
 // makePackage writes a package.

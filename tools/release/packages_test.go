@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -28,12 +29,12 @@ func inSystem(t *testing.T, script string, args ...string) string {
 	return command(t, exec.CommandContext(t.Context(), "unshare", append(all, args...)...))
 }
 
-// nextVersion returns the package of a later version with the same programs.
-func nextVersion(t *testing.T, format string) string {
+// packageOf returns the package of another version with the same programs.
+func packageOf(t *testing.T, version, format string) string {
 	t.Helper()
 	dir := t.TempDir()
 	p := platform{"linux", runtime.GOARCH}
-	r := &release{version: "v0.2.0", platforms: []platform{p}, work: filepath.Join(dir, "work"), out: dir}
+	r := &release{version: version, platforms: []platform{p}, work: filepath.Join(dir, "work"), out: dir}
 	var err error
 	r.source, err = filepath.Abs("../..")
 	must(t, err)
@@ -45,6 +46,24 @@ func nextVersion(t *testing.T, format string) string {
 	must(t, r.preparePackages(t.Context()))
 	must(t, r.makePackage(p, format))
 	return r.file(r.packageName(p, format))
+}
+
+// TestPackagesOfPrereleases: the version in the package of a prerelease precedes its release, by "~". The file name has
+// no "~", which GitHub replaces.
+func TestPackagesOfPrereleases(t *testing.T) {
+	t.Parallel()
+	for format, script := range map[string]string{
+		"deb": `dpkg-deb --field "$1" Version`,
+		"rpm": `rpm --query --queryformat '%{VERSION}\n' --package "$1"`,
+	} {
+		file := packageOf(t, "v0.2.0-rc.1", format)
+		if name := filepath.Base(file); !regexp.MustCompile(`^[0-9A-Za-z._-]+$`).MatchString(name) {
+			t.Errorf("GitHub renames %s", name)
+		}
+		if got := shell(t, script, file); got != "0.2.0~rc.1\n" {
+			t.Errorf("the %s has version %q", format, got)
+		}
+	}
 }
 
 // first returns the package of the release.
@@ -86,7 +105,7 @@ func TestDebianPackage(t *testing.T) {
 		dpkg --remove capgate
 		test ! -e /usr/bin/capgate && tail -n1 /etc/capgate/capgate.yaml
 		dpkg --purge capgate
-		test ! -e /etc/capgate`, first(t, "deb"), nextVersion(t, "deb"))
+		test ! -e /etc/capgate`, first(t, "deb"), packageOf(t, "v0.2.0", "deb"))
 	checkPackage(t, out, "capgate\t0.2.0")
 }
 
@@ -100,7 +119,7 @@ func TestRPMPackage(t *testing.T) {
 		tail -n1 /etc/capgate/capgate.yaml
 		rpm --erase --nodeps capgate
 		test ! -e /usr/bin/capgate && tail -n1 /etc/capgate/capgate.yaml.rpmsave`,
-		first(t, "rpm"), nextVersion(t, "rpm"))
+		first(t, "rpm"), packageOf(t, "v0.2.0", "rpm"))
 	checkPackage(t, out, "capgate-0.2.0-1")
 }
 

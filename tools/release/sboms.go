@@ -5,6 +5,7 @@ import (
 	"debug/buildinfo"
 	"encoding/json"
 	"maps"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,7 +24,13 @@ import (
 type component struct{ kind, name, version string }
 
 // purl returns the package URL of a component.
-func (c component) purl() string { return "pkg:" + c.kind + "/" + c.name + "@" + c.version }
+func (c component) purl() string {
+	segments := strings.Split(c.name, "/")
+	for i := range segments {
+		segments[i] = url.QueryEscape(segments[i])
+	}
+	return "pkg:" + c.kind + "/" + strings.Join(segments, "/") + "@" + url.QueryEscape(c.version)
+}
 
 // sbomOf returns the name of the SBOM of a file.
 func sbomOf(name string) string { return name + ".spdx.json" }

@@ -55,6 +55,20 @@ func checkSBOM(t *testing.T, dir, name string, doc *v2_3.Document) {
 	}
 }
 
+// TestPURLs: names and versions are percent-encoded, except for the slashes of a name.
+func TestPURLs(t *testing.T) {
+	t.Parallel()
+	for want, c := range map[string]component{
+		"pkg:golang/google.golang.org/grpc@v1.2.3":         {"golang", "google.golang.org/grpc", "v1.2.3"},
+		"pkg:golang/example.com/a~b@v2.0.0%2Bincompatible": {"golang", "example.com/a~b", "v2.0.0+incompatible"},
+		"pkg:npm/%40preact/signals-core@1.0.0-rc.1":        {"npm", "@preact/signals-core", "1.0.0-rc.1"},
+	} {
+		if got := c.purl(); got != want {
+			t.Errorf("%v: %s, not %s", c, got, want)
+		}
+	}
+}
+
 // goModVersion returns the version of a module that the gateway requires.
 func goModVersion(t *testing.T, path string) string {
 	t.Helper()

@@ -19,6 +19,7 @@ import (
 const (
 	signatureFile = checksumsFile + ".sig"
 	installerFile = "install.sh"
+	publicKeyFile = "capgate.pub"
 	bundleFile    = checksumsFile + ".sigstore.json"
 )
 
@@ -42,6 +43,24 @@ func readKey(file string) (*ecdsa.PrivateKey, error) {
 	return nil, fmt.Errorf("%s has no ECDSA P-256 key; make release-key makes one", file)
 }
 
+// publicKey returns the public key in PEM.
+func (r *release) publicKey() (string, error) {
+	public, err := x509.MarshalPKIXPublicKey(r.key.Public())
+	return string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})), err
+}
+
+// makePublicKey writes the public key, if the release is signed.
+func (r *release) makePublicKey(context.Context) error {
+	if r.key == nil {
+		return nil
+	}
+	text, err := r.publicKey()
+	if err != nil {
+		return err
+	}
+	return r.write(publicKeyFile, []byte(text))
+}
+
 // makeInstaller writes install.sh with the version and the public key. A release that is not signed has none, as it
 // would have nothing to verify.
 func (r *release) makeInstaller(context.Context) error {
@@ -53,11 +72,11 @@ func (r *release) makeInstaller(context.Context) error {
 	if err != nil {
 		return err
 	}
-	public, err := x509.MarshalPKIXPublicKey(r.key.Public())
+	public, err := r.publicKey()
 	if err != nil {
 		return err
 	}
-	text := strings.TrimSpace(string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})))
+	text := strings.TrimSpace(public)
 	filled := strings.NewReplacer("@VERSION@", r.version, "@PUBLIC_KEY@", text).Replace(string(script))
 	if strings.Count(filled, text) != 1 || strings.Count(filled, "'"+r.version+"'") != 1 {
 		return errors.New("install.sh has no single place for the version and the public key")

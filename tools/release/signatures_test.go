@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -35,6 +36,31 @@ func TestKeys(t *testing.T) {
 	for _, wrong := range []string{other, filepath.Join(dir, "none"), "steps.go"} {
 		if key, err := readKey(wrong); err == nil {
 			t.Errorf("%s: %v", wrong, key)
+		}
+	}
+}
+
+// TestVerifyByHand: the commands of SECURITY.md accept the files of a release, and refuse changed checksums and files.
+func TestVerifyByHand(t *testing.T) {
+	t.Parallel()
+	_, text, _ := strings.Cut(string(read(t, "../..", "SECURITY.md")), "## Verify a release")
+	_, text, _ = strings.Cut(text, "```sh\n")
+	script, _, _ := strings.Cut(text, "```")
+	names := []string{publicKeyFile, checksumsFile, signatureFile, formulaFile} // downloaded, of many
+	for _, changed := range []string{"", checksumsFile, signatureFile, formulaFile} {
+		dir := t.TempDir()
+		for _, name := range names {
+			content := read(t, made(t), name)
+			if name == changed {
+				content[0] ^= 1
+			}
+			must(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
+		}
+		cmd := exec.CommandContext(t.Context(), "bash", "-ec", script)
+		cmd.Dir = dir
+		out, err := cmd.CombinedOutput()
+		if (err == nil) != (changed == "") || err == nil && !strings.Contains(string(out), formulaFile+": OK") {
+			t.Errorf("with a change of %q: %v\n%s", changed, err, out)
 		}
 	}
 }

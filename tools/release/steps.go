@@ -16,6 +16,7 @@ var steps = []step{
 	{"packages", (*release).makePackages},
 	{"images", (*release).makeImages},
 	{"the formula", (*release).makeFormula},
+	{"the public key", (*release).makePublicKey},
 	{"the installer", (*release).makeInstaller},
 	{"notes", (*release).makeNotes},
 	{"SBOMs", (*release).makeSBOMs},

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// A workflow is a file of .github/workflows, as far as the tests need it.
+type workflow struct {
+	Defaults struct{ Run struct{ Shell string } }
+	Jobs     map[string]struct {
+		Steps []struct{ Name, Run string }
+	}
+}
+
+// workflows returns the workflows by the names of their files.
+func workflows(t *testing.T) map[string]workflow {
+	t.Helper()
+	files, err := filepath.Glob("../../.github/workflows/*.yml")
+	must(t, err)
+	all := map[string]workflow{}
+	for _, file := range files {
+		var w workflow
+		must(t, yaml.Unmarshal(read(t, ".", file), &w))
+		all[filepath.Base(file)] = w
+	}
+	return all
+}
+
+// TestWorkflowsHavePipefail: a command that fails before a pipe fails its step, as GitHub's default shell does not.
+func TestWorkflowsHavePipefail(t *testing.T) {
+	t.Parallel()
+	for file, w := range workflows(t) {
+		for _, job := range w.Jobs {
+			for _, step := range job.Steps {
+				if step.Run != "" && w.Defaults.Run.Shell != "bash" {
+					t.Errorf("%s: %q runs without pipefail; add defaults: {run: {shell: bash}}", file, step.Run)
+				}
+			}
+		}
+	}
+}
+
+// tree returns a repository whose main is its first commit and whose head the second, with the real tools and Makefile.
+func tree(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	shell(t, `ln -s "$(realpath ..)" "$1/tools" && ln -s "$(realpath ../../Makefile)" "$1" && cd "$1"
+		commit() { git -c user.name=n -c user.email=e commit --quiet --allow-empty --message "$1"; }
+		git init --quiet && commit one && git update-ref refs/remotes/origin/main HEAD && commit two`, dir)
+	return dir
+}
+
+// hostile lists versions that no release has. The last ones would be commands or other directories.
+var hostile = []string{"", "1.0.0", "v1.0.0-rc-1", "v1.0.0+x", "v1.0.0;touch${IFS}x", "v1.0.0'", "$(touch${IFS}x)",
+	"..", "v1.0.0/../.."}
+
+// TestTagsAreChecked: before the workflow of releases uses a tag, its first command refuses a version that the release
+// program refuses, and a commit that is not on main. The step with the key comes later.
+func TestTagsAreChecked(t *testing.T) {
+	t.Parallel()
+	steps := workflows(t)["release.yml"].Jobs["release"].Steps
+	script := ""
+	for _, step := range steps {
+		if script = step.Run; script != "" {
+			break
+		}
+	}
+	dir := tree(t)
+	check := func(version, want string) {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), "bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "VERSION="+version)
+		out, err := cmd.CombinedOutput()
+		if (err == nil) != (want == "") || !strings.Contains(string(out), want) {
+			t.Errorf("%q: %v %s, not %q", version, err, out, want)
+		}
+	}
+	check("v0.1.0", "is not on main")
+	shell(t, `git -C "$1" checkout --quiet origin/main`, dir)
+	check("v0.1.0", "")
+	check("v0.2.0-rc.1", "")
+	for _, version := range hostile {
+		check(version, "write it as v0.1.0")
+	}
+	if _, err := os.Stat(filepath.Join(dir, "x")); err == nil {
+		t.Error("a version ran as a command")
+	}
+}
+
+// TestMakeReleaseChecks: make release without a version of a release deletes and runs nothing.
+func TestMakeReleaseChecks(t *testing.T) {
+	t.Parallel()
+	dir := tree(t)
+	other := filepath.Join(dir, "bin/release/v0.0.1")
+	must(t, os.MkdirAll(other, 0o755))
+	refused := func(want string, args ...string) {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), "env", append([]string{"-u", "VERSION", "-u", "MAKEFLAGS", "make", "-C",
+			dir, "release"}, args...)...)
+		if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), want) {
+			t.Errorf("%v: %v %s, not %q", args, err, out, want)
+		}
+		if _, err := os.Stat(other); err != nil {
+			t.Fatalf("%v: %v", args, err)
+		}
+	}
+	refused("write the version of the release: make release VERSION=v0.1.0")
+	for _, version := range hostile {
+		refused("write it as v0.1.0", "VERSION="+strings.ReplaceAll(version, "$", "$$"))
+	}
+	if _, err := os.Stat(filepath.Join(dir, "x")); err == nil {
+		t.Error("a version ran as a command")
+	}
+}
