@@ -28,14 +28,13 @@ var requirements = []requirement{
 			"call runs twice; set it to the number of replicas that must know")
 	}},
 	{"secret_file", func(c *config.Config, _ int64) string {
-		return unless(c.SecretFile != "", "whoever may write to Redis may write rules, keys and approvals; name a "+
-			"file with 32 random bytes that all replicas have")
+		return unless(c.SecretFile != "", "records in Redis are not signed, so that write access to Redis is enough "+
+			"to forge rules, keys and approvals; name a file with 32 random bytes that all replicas have")
 	}},
 	{"operators", withoutOperators},
 	{"limits", withoutLimits},
 	{"audit", func(c *config.Config, _ int64) string {
-		return unless(c.Audit.Path != "", "who called what, and who decided, is recorded nowhere; add audit: "+
-			"{to: FILE}")
+		return unless(c.Audit.Path != "", "calls and decisions of operators are not recorded; add audit: {to: FILE}")
 	}},
 	{"drain.delay", func(c *config.Config, _ int64) string {
 		return unless(c.Drain.Delay > 0, "a load balancer still sends calls to a replica that ends; set the time that "+
@@ -88,7 +87,7 @@ func withOpenListeners(c *config.Config, _ int64) string {
 			open = append(open, l.Address)
 		}
 	}
-	return unless(len(open) == 0, "every program that reaches "+strings.Join(open, " or ")+" may call without a "+
+	return unless(len(open) == 0, "every client that reaches "+strings.Join(open, " or ")+" may call without a "+
 		"credential; bind to loopback or a unix socket, or require client certificates")
 }
 
@@ -116,8 +115,8 @@ func withoutOperators(c *config.Config, _ int64) string {
 	o := &c.Operators
 	switch {
 	case o.Insecure || len(o.Keys)+len(o.Certificates)+len(o.People) == 0:
-		return "the admin API does not know who approves and who changes rules; add people of an issuer with " +
-			"sign_in, keys or certificates"
+		return "the admin API authenticates no operator, so that approvals and changed rules carry no name; add " +
+			"people of an issuer with sign_in, keys or certificates"
 	case !c.IsAdminLocal() && o.TLS.CertFile == "":
 		return "operators send their credentials in cleartext to " + c.Admin + "; add operators.tls, or bind admin " +
 			"to loopback behind a proxy that ends TLS"
