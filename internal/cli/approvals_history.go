@@ -70,7 +70,8 @@ func (c *approvalsHistory) run(cmd *cobra.Command, conn grpc.ClientConnInterface
 		c.filter.PageToken = token
 		c.filter.PageSize = int32(min(c.most-len(all.GetApprovals()), 500)) //nolint:gosec // small
 		page, err := client.ListPastApprovals(cmd.Context(), c.filter)
-		all.Approvals, all.Incomplete = append(all.Approvals, page.GetApprovals()...), page.GetIncomplete()
+		all.Approvals = append(all.Approvals, page.GetApprovals()...)
+		all.Incomplete = all.Incomplete || page.GetIncomplete()
 		if all.NextPageToken = page.GetNextPageToken(); len(all.GetApprovals()) >= c.most {
 			return "", err
 		}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -8,9 +9,13 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
@@ -58,6 +63,35 @@ func TestApprovalsHistory(t *testing.T) {
 	}
 	run(exitUsage, "history", "--since", "-1h")
 	run(exitUsage, "history", "-n", "0")
+}
+
+// pastPages has two pages of approvals that have ended, the first of them incomplete.
+type pastPages struct {
+	grpc.ClientConnInterface
+}
+
+func (pastPages) Invoke(_ context.Context, _ string, req, resp any, _ ...grpc.CallOption) error {
+	page := &capgatepb.ListPastApprovalsResponse{Approvals: []*capgatepb.PastApproval{{Tool: "send"}}}
+	if req.(*capgatepb.ListPastApprovalsRequest).GetPageToken() == "" {
+		page.Incomplete, page.NextPageToken = true, "next"
+	}
+	proto.Merge(resp.(proto.Message), page)
+	return nil
+}
+
+// TestAnIncompletePageIsSaid: a list says that it is not complete if one of its pages is not.
+func TestAnIncompletePageIsSaid(t *testing.T) {
+	t.Parallel()
+	var out, errs strings.Builder
+	std := stdio{out: &out, err: &errs}
+	c := &approvalsHistory{output: output{stdio: std}, filter: new(capgatepb.ListPastApprovalsRequest), most: 50,
+		since: time.Hour}
+	command := &cobra.Command{}
+	command.SetContext(t.Context())
+	check.Must(t, c.run(command, pastPages{}, nil))
+	if strings.Count(out.String(), "send") != 2 || !strings.Contains(out.String(), `"incomplete": true`) {
+		t.Errorf("%s%s", out.String(), errs.String())
+	}
 }
 
 // TestApprovalsHistoryFits: lists fit a terminal of 80 columns.

@@ -257,6 +257,35 @@ func TestASeriesKeepsItsPlace(t *testing.T) {
 	}
 }
 
+// TestANewBackendTakesThePlaceOfAnEndedOne: where all places are taken, a new backend gets at once that of the backend
+// that ended first, and none of one that runs.
+func TestANewBackendTakesThePlaceOfAnEndedOne(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 2)
+	minute := func(backends ...string) {
+		t.Helper()
+		for _, name := range backends {
+			rec := r.record("weather", "get")
+			rec.Backend = name
+			r.Record(rec)
+		}
+		check.Must(t, r.Publish(t.Context()))
+		r.now = r.now.Add(time.Minute)
+	}
+	minute("a", "b")
+	minute("b")
+	minute()
+	minute("c", "d", "e") // a ended first, then b
+	minute("c", "d")
+	minute("f", "c", "d")
+	for name, want := range map[string]int64{"a": 1, "b": 2, "c": 3, "d": 3, "e": 0, "f": 0, history.Other: 2} {
+		sum, _ := r.read(t, history.Series{Kind: history.Backend, Group: "weather", Name: name}, "24h")
+		if sum.Calls() != want {
+			t.Errorf("%d calls of %s, want %d", sum.Calls(), name, want)
+		}
+	}
+}
+
 // TestAReplicaTakesOverTheSeries: a replica that starts counts the same tools apart as those before it.
 func TestAReplicaTakesOverTheSeries(t *testing.T) {
 	t.Parallel()

@@ -100,7 +100,8 @@ type points struct {
 	all     map[Series]*counted
 	tenants map[tenantID]Series // so that a known tenant allocates nothing
 	sizes   map[part]int
-	unsent  []Entry // that the store has not accepted yet; nil: none was sent
+	ended   map[part][]Series // backends that nothing looked at during the last publication; the longest ended is last
+	unsent  []Entry           // that the store has not accepted yet; nil: none was sent
 }
 
 // tenantID identifies a tenant.
@@ -108,7 +109,7 @@ type tenantID struct{ id, uid string }
 
 func newPoints(most, groups int) *points {
 	return &points{most: most, groups: max(1, groups), all: map[Series]*counted{}, sizes: map[part]int{},
-		tenants: map[tenantID]Series{}}
+		ended: map[part][]Series{}, tenants: map[tenantID]Series{}}
 }
 
 // next returns empty points in which every series keeps its place that was counted within the last maxIdle
@@ -116,7 +117,8 @@ func newPoints(most, groups int) *points {
 func (p *points) next() *points {
 	next := newPoints(p.most, p.groups)
 	known := slices.SortedFunc(maps.Keys(p.all), func(a, b Series) int {
-		return cmp.Or(cmp.Compare(p.all[a].idle, p.all[b].idle), cmp.Compare(a.Field(), b.Field()))
+		return cmp.Or(cmp.Compare(p.all[a].idle, p.all[b].idle), cmp.Compare(a.Kind, b.Kind),
+			cmp.Compare(a.Group, b.Group), cmp.Compare(a.Name, b.Name))
 	})
 	for _, s := range known {
 		idle := p.all[s].idle + 1
@@ -125,6 +127,9 @@ func (p *points) next() *points {
 		}
 		if idle < maxIdle && s != s.Others() {
 			next.keep(s, idle)
+		}
+		if in, _ := next.part(s); s.Kind == Backend && idle > 0 && next.all[s] != nil {
+			next.ended[in] = append(next.ended[in], s)
 		}
 	}
 	for id, s := range p.tenants {
@@ -142,12 +147,17 @@ func (p *points) keep(s Series, idle int) {
 	}
 }
 
+// part returns the part of a series, and its bound.
+func (p *points) part(s Series) (in part, most int) {
+	if s.Kind == Backend || s.Kind == Tool {
+		return part{s.Kind, s.Group}, max(1, p.most/p.groups)
+	}
+	return part{kind: s.Kind}, p.most
+}
+
 // take takes the place of a new series. It reports false if there are too many.
 func (p *points) take(s Series) bool {
-	in, most := part{kind: s.Kind}, p.most
-	if s.Kind == Backend || s.Kind == Tool {
-		in.group, most = s.Group, max(1, p.most/p.groups)
-	}
+	in, most := p.part(s)
 	if p.sizes[in] >= most {
 		return false
 	}
@@ -155,12 +165,26 @@ func (p *points) take(s Series) bool {
 	return true
 }
 
+// displace takes the place of the backend that ended first. It reports false if there is none.
+func (p *points) displace(s Series) bool {
+	in, _ := p.part(s)
+	for ended := p.ended[in]; len(ended) > 0; ended = p.ended[in] {
+		last := ended[len(ended)-1]
+		p.ended[in] = ended[:len(ended)-1]
+		if at := p.all[last]; at != nil && at.Empty() {
+			delete(p.all, last)
+			return true
+		}
+	}
+	return false
+}
+
 // of returns the point of a series, or that of the others if there are too many. It allocates for a series that is new.
 func (p *points) of(s Series) (point *Point, apart bool) {
 	if at := p.all[s]; at != nil {
 		return &at.Point, true
 	}
-	if other := s.Others(); s != other && !p.take(s) {
+	if other := s.Others(); s != other && !p.take(s) && !p.displace(s) {
 		point, _ = p.of(other)
 		return point, false
 	}

@@ -41,6 +41,22 @@ func TestPastApprovalsAreErased(t *testing.T) {
 	})
 }
 
+// TestAnApprovalEndsWithoutItsRecord: an approval whose end cannot be recorded is answered nevertheless, and counted as
+// malformed.
+func TestAnApprovalEndsWithoutItsRecord(t *testing.T) {
+	t.Parallel()
+	url, raw := startRaw(t)
+	s := open(t, redisstore.Config{URL: url})
+	k, r := service(t, s, approvals.Options{}), request(`{}`)
+	r.Tenant = "acme"
+	a := ask(t, k, r)
+	check.Must(t, raw.Set(t.Context(), "cg:{acme:approvals}:past", "no stream", 0).Err())
+	approve(t, k, a, approvals.Answer{By: "ann"})
+	if n := s.Stats().Malformed; n != 1 {
+		t.Errorf("%d malformed values, want 1", n)
+	}
+}
+
 // TestPastApprovalsAreBounded: a tenant has so many approvals that have ended, and a day counts so many tools. The
 // numbers of the day are whole. It measures the bytes that docs/run/sizing.md says.
 func TestPastApprovalsAreBounded(t *testing.T) {

@@ -45,33 +45,36 @@ func (d *DailyUses) tenantsKey() string { return d.key("{limits}:near") }
 func (d *DailyUses) Raise(ctx context.Context, of ratelimit.Owner, uses []daily.Use) (first []int, err error) {
 	keys, at := []string{d.nearKey(of)}, map[int64]int{}
 	args := []any{dailyTTL.Milliseconds(), daily.MaxLimits, daily.NearTenth}
+	var ends time.Time
 	for i := range uses {
 		u := &uses[i]
+		if end := u.Ends(); u.Near() && end.After(ends) {
+			ends = end
+		}
 		if at[u.Day] == 0 {
 			keys = append(keys, d.dayKey(of, u.Day))
 			at[u.Day] = len(keys)
 		}
 		args = append(args, at[u.Day], limitField(u), u.Used, u.Most, u.Period)
 	}
+	if !ends.IsZero() { // before the record, which is near for the first time but once
+		err = d.run(ctx, nearLimitScript, []string{d.tenantsKey()}, daily.MaxNear, of.ID, ends.UnixMilli()).Err()
+		if err != nil {
+			return nil, fmt.Errorf("record a tenant near a limit: %w", err)
+		}
+	}
 	r := d.read(ctx, raiseUsesScript, keys, args...)
-	var ends time.Time
 	for r.more() {
 		i := int(r.int())
 		if i < 0 || i >= len(uses) {
 			return nil, errReply
-		}
-		if end := uses[i].Ends(); end.After(ends) {
-			ends = end
 		}
 		first = append(first, i)
 	}
 	if err = r.end(); err != nil {
 		return nil, fmt.Errorf("record the use of tenant limits: %w", err)
 	}
-	if len(first) > 0 {
-		err = d.run(ctx, nearLimitScript, []string{d.tenantsKey()}, daily.MaxNear, of.ID, ends.UnixMilli()).Err()
-	}
-	return first, err
+	return first, nil
 }
 
 // Uses implements daily.Store.
@@ -113,6 +116,7 @@ func (d *DailyUses) NearUses(ctx context.Context, of ratelimit.Owner) (all []dai
 	for field, text := range record {
 		period, rest, _ := strings.Cut(text, " ")
 		most, used, _ := strings.Cut(rest, " ")
+		used, _, _ = strings.Cut(used, " ")
 		u, ok := useOf(field, used+" "+most)
 		if n, err := strconv.ParseInt(period, 10, 64); ok && err == nil {
 			u.Period = n

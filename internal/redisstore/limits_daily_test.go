@@ -17,6 +17,23 @@ func TestDailyUses(t *testing.T) {
 	runContract(t, storetest.Suite(), func(s *redisstore.Store) daily.Store { return s.DailyUses() })
 }
 
+// TestANoticeWaitsForTheListOfTenants: where the list of the tenants near a limit cannot be written, the notice is
+// given later.
+func TestANoticeWaitsForTheListOfTenants(t *testing.T) {
+	t.Parallel()
+	url, raw := startRaw(t)
+	uses, of := open(t, redisstore.Config{URL: url}).DailyUses(), ratelimit.Owner{ID: "acme", UID: "u1"}
+	near := []daily.Use{{Limit: call.PerDay, Day: 20000, Period: 20000, Used: 9, Most: 10}}
+	check.Must(t, raw.Set(t.Context(), "cg:{limits}:near", "no set", 0).Err())
+	if first, err := uses.Raise(t.Context(), of, near); err == nil || len(first) > 0 {
+		t.Fatalf("%v, %v", first, err)
+	}
+	check.Must(t, raw.Del(t.Context(), "cg:{limits}:near").Err())
+	if first, err := uses.Raise(t.Context(), of, near); len(first) != 1 || err != nil {
+		t.Errorf("the notice is lost: %v, %v", first, err)
+	}
+}
+
 // TestDailyUsesEndWithTheTenant: a deleted tenant leaves no record.
 func TestDailyUsesEndWithTheTenant(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {

@@ -152,6 +152,7 @@ type Statistics struct {
 	All           Tally
 	Days          []Day     // the oldest first; also those without approvals
 	Tools, People []Counted // those with the most first
+	Incomplete    bool      // approvals of tools that no day counts apart are missing
 }
 
 // Sees reports whether approvals of a capability of a tenant are visible.
@@ -178,6 +179,9 @@ func (k *Service) Statistics(ctx context.Context, tenants []string, from, to tim
 		}
 		for i, tallied := range tallies {
 			for of, t := range tallied {
+				if sees != nil && of.Kind == OfTool && of.Others && t.All() > 0 {
+					s.Incomplete = true // they may be visible
+				}
 				if sees != nil && (of.Kind != OfTool || of.Others || !sees(tenant, of.Capability)) {
 					continue
 				}

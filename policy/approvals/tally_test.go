@@ -1,10 +1,12 @@
 package approvals_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/policy/approvals"
 )
 
@@ -27,6 +29,38 @@ func TestTalliesEstimateTimes(t *testing.T) {
 		got := tally.Quantile(0.5)
 		if ok != (want[0] >= 0) || ok && (got < want[0] || got > want[1]) {
 			t.Errorf("%s: %v, %v; want %v", text, got, ok, want)
+		}
+	}
+}
+
+// fullDay is a store with a day of more tools than it counts apart.
+type fullDay struct {
+	memory
+	others approvals.Tally
+}
+
+func (s *fullDay) Days(context.Context, string, []int64) ([]map[approvals.Series]approvals.Tally, error) {
+	apart, _ := approvals.ParseTally("2")
+	return []map[approvals.Series]approvals.Tally{{{Kind: approvals.OfTool, Others: true}: s.others,
+		{Kind: approvals.OfTool, Capability: "mail", Tool: "send"}: apart}}, nil
+}
+
+// TestStatisticsSayWhatIsMissing: who sees a part of the capabilities gets no counts of the tools that a day does not
+// count apart, and learns that some are missing.
+func TestStatisticsSayWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	for text, missing := range map[string]bool{"3": true, "0": false} {
+		store := &fullDay{}
+		store.others, _ = approvals.ParseTally(text)
+		k, err := approvals.New(store, approvals.Options{})
+		check.Must(t, err)
+		for _, sees := range []approvals.Sees{nil, func(string, string) bool { return true }} {
+			s, err := k.Statistics(t.Context(), []string{"acme"}, now, now, sees)
+			check.Must(t, err)
+			if s.Incomplete != (missing && sees != nil) || sees != nil && s.All.All() != 2 {
+				t.Errorf("others %s, sees %v: incomplete %v, %d in all", text, sees != nil, s.Incomplete, s.All.All())
+			}
 		}
 	}
 }

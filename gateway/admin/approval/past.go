@@ -82,7 +82,7 @@ func (s *server) GetApprovalStatistics(ctx context.Context, req *capgatepb.GetAp
 		return nil, err
 	}
 	resp := statisticsOf(all)
-	resp.Incomplete = more
+	resp.Incomplete = more || all.Incomplete
 	return &capgatepb.GetApprovalStatisticsResponse{Statistics: resp}, nil
 }
 

@@ -18,8 +18,8 @@ const (
 	// maxScan bounds the entries that a search reads.
 	maxScan  = 20_000
 	scanPage = 500
-	// maxLate bounds the entries of an owner that a search reads besides, because they were added after the end of a
-	// page. It is the most that an owner has.
+	// maxLate bounds the entries that a search reads besides, of all its owners, because they were added after the end
+	// of a page. It is the most that an owner has.
 	maxLate = 100_000
 	// MaxOwners bounds the owners of a search.
 	MaxOwners = 40
@@ -78,8 +78,9 @@ func (s *Search[T]) Among(ctx context.Context, owners []string) (found Found[T],
 		owners, found.Incomplete = owners[:MaxOwners], true
 	}
 	var since time.Time // the latest start of what was read of an owner
+	late := maxLate
 	for _, owner := range owners {
-		entries, from, all, err := s.scan(ctx, owner, max(scanPage, maxScan/len(owners)))
+		entries, from, all, err := s.scan(ctx, owner, max(scanPage, maxScan/len(owners)), &late)
 		if err != nil {
 			return found, err
 		}
@@ -103,9 +104,10 @@ func (s *Search[T]) Among(ctx context.Context, owners []string) (found Found[T],
 
 // scan returns entries of an owner that the search selects, up to more than Most of them or as many as it reads. If it
 // stopped before the end, since is a time from which on it has read all; what it has not read was added before, and so
-// is older. all is false if that time is unknown, or no earlier than the page.
-func (s *Search[T]) scan(ctx context.Context, owner string, most int) (entries []T, since time.Time, all bool,
-	err error) {
+// is older. It reads up to late more entries to get to an earlier time than the page, and takes them off late. all is
+// false if that time is unknown, or no earlier than the page.
+func (s *Search[T]) scan(ctx context.Context, owner string, most int, late *int) (entries []T, since time.Time,
+	all bool, err error) {
 	to := s.end().Add(s.Late)
 	for mark, read := "", 0; ; {
 		page, next, err := s.Page(ctx, owner, s.From, to, mark, scanPage)
@@ -131,9 +133,10 @@ func (s *Search[T]) scan(ctx context.Context, owner string, most int) (entries [
 			return entries, time.Time{}, true, nil
 		case ok && since.Before(s.end()):
 			return entries, since, true, nil
-		case read >= most+maxLate || !ok:
+		case *late <= 0 || !ok:
 			return entries, time.Time{}, false, nil
 		}
+		*late -= scanPage
 	}
 }
 

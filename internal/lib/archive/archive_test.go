@@ -110,6 +110,37 @@ func TestASearchGoesOn(t *testing.T) {
 	}
 }
 
+// TestLateEntriesAreBounded: a page reads a bounded number of entries that were added after its end, however many
+// owners have such.
+func TestLateEntriesAreBounded(t *testing.T) {
+	t.Parallel()
+	began, all, owners, read := time.Date(2026, 11, 29, 0, 0, 0, 0, time.UTC), entries{}, []string(nil), 0
+	dense := make([]entry, 10_000)
+	for i := range dense {
+		dense[i] = entry{id: strconv.Itoa(i), ended: began, added: began}
+	}
+	for o := range archive.MaxOwners {
+		owners = append(owners, strconv.Itoa(o))
+		all[owners[o]] = dense
+	}
+	s := archive.Search[entry]{Late: time.Minute,
+		Page: func(ctx context.Context, owner string, from, to time.Time, before string, most int) ([]entry, string,
+			error) {
+			page, next, err := all.page(ctx, owner, from, to, before, most)
+			read += len(page)
+			return page, next, err
+		},
+		Range: archive.Range{From: began.Add(-time.Hour), To: began.Add(time.Hour), Most: 100,
+			Before: archive.Position(began, "")},
+		At:      func(e *entry) (time.Time, string) { return e.ended, e.id },
+		Selects: func(*entry) bool { return true }}
+	found, err := s.Among(t.Context(), owners)
+	check.Must(t, err)
+	if read > 120_000 || !found.Incomplete {
+		t.Errorf("%d entries were read; incomplete: %v", read, found.Incomplete)
+	}
+}
+
 // delay gives the second half of a page of entries an addition that is as late as it may be, as after an outage.
 func delay(all []entry, late time.Duration) {
 	n := len(all) / 2

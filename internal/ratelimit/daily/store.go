@@ -52,7 +52,7 @@ func (u *Use) of() limit { return limit{u.Limit, u.Per, u.Capability, u.Tool} }
 type Store interface {
 	// Raise records uses of a tenant. A record keeps the greatest use of a limit on a day, and the latest Most. A day
 	// has at most MaxLimits of them. Raise returns the indexes of those uses that are near their limit for the first
-	// time in their period and with their Most.
+	// time in their period, or with a greater Most than before.
 	Raise(ctx context.Context, of ratelimit.Owner, uses []Use) (first []int, err error)
 	// Uses returns the uses of a tenant from one day to another, the oldest first.
 	Uses(ctx context.Context, of ratelimit.Owner, from, to int64) ([]Use, error)

@@ -1,8 +1,9 @@
 -- Records uses of one tenant's limits. The first key has the uses that have been near their limit. The others have a
 -- day each. The arguments are the lifetime of the keys (ms), the most limits of a key, the tenths of a quota from which
 -- on it is near its limit, and for each use its day's key, the limit, the use, its maximum, and the period of a quota
--- or 0. The answer has the numbers, from 0, of the uses that are near for the first time in their period and with
--- their maximum.
+-- or 0. The answer has the numbers, from 0, of the uses that are near for the first time in their period, or with
+-- a greater maximum than before. A near use has its period, its maximum, the use, and the greatest maximum with which
+-- it was near. Uses of an earlier period than that change nothing.
 
 local function decimal(n) return string.format('%.0f', n) end
 
@@ -19,15 +20,17 @@ for i = 4, #ARGV, 5 do
   end
   if period ~= '0' and used * 10 >= most * tenths then
     local stored = redis.call('HGET', KEYS[1], field)
-    local its, limit, before = string.match(stored or '', '^(%d+) (%d+) (%d+)')
-    if its ~= period or tonumber(limit) ~= most then
-      table.insert(first, (i - 4) / 5)
-      before = 0
+    local its, limit, before, noticed = string.match(stored or '', '^(%d+) (%d+) (%d+) (%d+)$')
+    its, noticed = tonumber(its or '0'), tonumber(noticed or '0')
+    if its < tonumber(period) then noticed = 0 end
+    if its <= tonumber(period) then
+      if most > noticed then table.insert(first, (i - 4) / 5) end
+      if its == tonumber(period) and tonumber(limit) == most then used = math.max(used, tonumber(before)) end
+      if not stored and redis.call('HLEN', KEYS[1]) >= room then redis.call('DEL', KEYS[1]) end
+      redis.call('HSET', KEYS[1], field, period .. ' ' .. decimal(most) .. ' ' .. decimal(used) .. ' '
+        .. decimal(math.max(most, noticed)))
+      redis.call('PEXPIRE', KEYS[1], ttl)
     end
-    if not stored and redis.call('HLEN', KEYS[1]) >= room then redis.call('DEL', KEYS[1]) end
-    redis.call('HSET', KEYS[1], field, period .. ' ' .. decimal(most) .. ' '
-      .. decimal(math.max(used, tonumber(before))))
-    redis.call('PEXPIRE', KEYS[1], ttl)
   end
 end
 return first

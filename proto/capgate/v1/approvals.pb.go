@@ -198,7 +198,8 @@ type ListPastApprovalsRequest struct {
 	// Words, at most 256 bytes. Each must be part of a text of the approval, such as its ids, its names, its approver or
 	// its comment, in upper or lower case; empty: any.
 	Query string `protobuf:"bytes,8,opt,name=query,proto3" json:"query,omitempty"`
-	// Approvals that ended from then on, and until then. Unset: 30 days before end_time, and now.
+	// Approvals whose end was recorded from then on, and until then. Unset: 30 days before end_time, and now. The end of
+	// one that expired is recorded when a gateway finds it; its end_time is earlier.
 	StartTime *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
 	EndTime   *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
 	// Maximum number of approvals, 0 to 500; 0: 100.
@@ -389,7 +390,8 @@ type GetApprovalStatisticsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// As in ListApprovalsRequest.
 	Tenant string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
-	// The days of these times are counted as a whole, in UTC. Unset: as in ListPastApprovalsRequest.
+	// The days of these times are counted as a whole, in UTC, each with the approvals that ended on it, also if that was
+	// recorded later. Unset: as in ListPastApprovalsRequest.
 	StartTime     *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
 	EndTime       *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -457,7 +459,8 @@ type ApprovalStatistics struct {
 	Tools []*ApprovalStatistics_Tool `protobuf:"bytes,3,rep,name=tools,proto3" json:"tools,omitempty"`
 	// The same of those who answered. Empty if the caller does not see all capabilities.
 	People []*ApprovalStatistics_Person `protobuf:"bytes,4,rep,name=people,proto3" json:"people,omitempty"`
-	// Some tenants were not counted, because more than 100 have approvals. Name one.
+	// Some tenants were not counted, because more than 100 have approvals: name one. Or the caller sees a part of the
+	// capabilities, and some of its approvals may be among the other tools of a day, which are not counted for it.
 	Incomplete    bool `protobuf:"varint,5,opt,name=incomplete,proto3" json:"incomplete,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

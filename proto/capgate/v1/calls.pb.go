@@ -480,8 +480,8 @@ type ListCallsResponse struct {
 	Replica string `protobuf:"bytes,4,opt,name=replica,proto3" json:"replica,omitempty"`
 	// A search did not read the calls of all tenants: name a tenant, or a shorter time.
 	Incomplete bool `protobuf:"varint,5,opt,name=incomplete,proto3" json:"incomplete,omitempty"`
-	// A search reads at most 20,000 calls a page. The calls that ended since this time were searched; the next page goes
-	// on with earlier ones. Absent: all of the time were searched, or the page is full.
+	// A search reads at most 20,000 calls a page, and at most 100,000 that were recorded after the end of the page. The
+	// calls that ended since this time were searched; the next page goes on with earlier ones. Absent: all of the time were searched, or the page is full.
 	SearchedSince *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=searched_since,json=searchedSince,proto3" json:"searched_since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -18,6 +18,8 @@ type Memory struct {
 	days map[ratelimit.Owner]map[daily.Use]*daily.Use // by the limit and the day
 	near map[ratelimit.Owner]map[daily.Use]*daily.Use // by the limit
 	ends map[string]time.Time                         // by tenant
+
+	noticed map[ratelimit.Owner]map[daily.Use]int64 // greatest Most that was near in the period of near
 }
 
 var _ daily.Store = (*Memory)(nil)
@@ -62,7 +64,7 @@ func (m *Memory) Raise(_ context.Context, of ratelimit.Owner, uses []daily.Use) 
 	}
 	if m.days == nil {
 		m.days, m.near = map[ratelimit.Owner]map[daily.Use]*daily.Use{}, map[ratelimit.Owner]map[daily.Use]*daily.Use{}
-		m.ends = map[string]time.Time{}
+		m.ends, m.noticed = map[string]time.Time{}, map[ratelimit.Owner]map[daily.Use]int64{}
 	}
 	for i, u := range uses {
 		key := limitOf(&u)
@@ -75,23 +77,39 @@ func (m *Memory) Raise(_ context.Context, of ratelimit.Owner, uses []daily.Use) 
 		if !u.Near() {
 			continue
 		}
-		key.Day = 0
-		to, _ := put(m.near, of, key)
-		if to == nil {
-			m.near[of] = nil
-			to, _ = put(m.near, of, key)
+		if end := u.Ends(); end.After(m.ends[of.ID]) {
+			m.ends[of.ID] = end
 		}
-		before := to.Used
-		if to.Period != u.Period || to.Most != u.Most {
-			first, before = append(first, i), 0
-			if end := u.Ends(); end.After(m.ends[of.ID]) {
-				m.ends[of.ID] = end
-			}
+		if key.Day = 0; m.raiseNear(of, key, &u) {
+			first = append(first, i)
 		}
-		*to = u
-		to.Used, to.Day = max(u.Used, before), 0
 	}
 	return first, nil
+}
+
+// raiseNear records a use that is near its limit. It reports whether it is that for the first time.
+func (m *Memory) raiseNear(of ratelimit.Owner, key daily.Use, u *daily.Use) (first bool) {
+	to, _ := put(m.near, of, key)
+	if to == nil {
+		m.near[of] = nil
+		to, _ = put(m.near, of, key)
+	}
+	if u.Period < to.Period {
+		return false
+	}
+	if m.noticed[of] == nil {
+		m.noticed[of] = map[daily.Use]int64{}
+	}
+	used, noticed := u.Used, m.noticed[of][key]
+	if to.Period < u.Period {
+		noticed = 0
+	} else if to.Most == u.Most {
+		used = max(used, to.Used)
+	}
+	m.noticed[of][key] = max(noticed, u.Most)
+	*to = *u
+	to.Used, to.Day = used, 0
+	return u.Most > noticed
 }
 
 // Uses implements daily.Store.

@@ -19,6 +19,7 @@ func Suite() contract.Suite[daily.Store] {
 	return contract.Suite[daily.Store]{
 		"a day keeps its greatest use":                          testGreatest,
 		"a quota is near its limit once in a period":            testOnce,
+		"what was noticed is not noticed again":                 testNoticed,
 		"the next tenant of an id has no use":                   testOwner,
 		"a record has a bound":                                  testBound,
 		"tenants near a limit are listed until its period ends": testTenants,
@@ -97,6 +98,29 @@ func testOnce(t *testing.T, open func() daily.Store) {
 	slices.SortFunc(got, func(a, b daily.Use) int { return int(a.Used - b.Used) })
 	if want := []daily.Use{latest, other}; !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, not %+v", got, want)
+	}
+}
+
+// testNoticed: replicas with the old and the new maximum of a limit notice each once, and a late publication of
+// yesterday changes nothing.
+func testNoticed(t *testing.T, open func() daily.Store) {
+	a, b, now := open(), open(), today()
+	raised := perDay(now, 195)
+	raised.Most = 200
+	raise(t, a, acme, perDay(now, 96))
+	if got := raise(t, b, acme, raised); !slices.Equal(got, []int{0}) {
+		t.Errorf("with the new maximum: %v", got)
+	}
+	for range 3 {
+		if got := slices.Concat(raise(t, a, acme, perDay(now, 97), perDay(now-1, 100)), raise(t, b, acme, raised),
+			raise(t, a, acme, perDay(now-1, 100))); len(got) > 0 {
+			t.Errorf("again: %v", got)
+		}
+	}
+	got, err := a.NearUses(t.Context(), acme)
+	raised.Day = 0
+	if !reflect.DeepEqual(got, []daily.Use{raised}) || err != nil {
+		t.Errorf("%+v, %v", got, err)
 	}
 }
 

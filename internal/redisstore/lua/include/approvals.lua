@@ -16,7 +16,7 @@ local expired, bad = 0, 0
 local states = {pending = true, approved = true, denied = true, expired = true, used = true}
 local function named(kind, name) return base .. kind .. ':' .. name end
 local function ok(answer) return type(answer) ~= 'table' or not answer.err end
-local function keep_past(...) pcall(past, base, ...) end
+local function keep_past(...) if not pcall(past, base, ...) then bad = bad + 1 end end
 local function tell(kind, id, session)
   redis.pcall('XADD', events, 'MAXLEN', '~', '10000', '*', 'kind', kind, 'id', id)
   redis.pcall('PEXPIRE', events, 86400000)
