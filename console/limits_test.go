@@ -39,7 +39,8 @@ func lookAtLimits(t *testing.T, b *browsertest.Browser) {
 	if saw.Cells == 0 || saw.Nodes > 20_000 || !saw.Wide {
 		t.Errorf("%d cells, %d nodes, wide %t", saw.Cells, saw.Nodes, saw.Wide)
 	}
-	if !strings.Contains(saw.Shared, "query=tool_029") || !strings.Contains(saw.Shared, "tenant=acme") {
+	if !strings.Contains(saw.Shared, "query=tool_029") || !strings.Contains(saw.Shared, "tenant=acme") ||
+		!strings.Contains(saw.Shared, "capability=mail") {
 		t.Errorf("a search is at %q", saw.Shared)
 	}
 	for _, part := range []string{"tenant%3Dacme", "user%3Duser07", "capability%3Dmail", "tool%3Dtool_0299"} {

@@ -38,13 +38,18 @@ export default async ({ context, args, phone }) => {
 
   // Who denied it, and why.
   to.clicks = 0;
+  const list = () => page.waitForRequest((r) => new URL(r.url()).pathname.endsWith("/v1/approvals/history"));
+  const denied = list();
   await to.choose(page.getByLabel("Outcome"), "denied");
+  await denied;
   await page.waitForFunction(() => location.hash.includes("outcome=denied"));
   await settled(page);
   saw.rows = await page.getByRole("table", { name: "History of approvals" }).innerText();
   saw.denied = to.clicks;
   saw.asked = requests.at(-1).outcome;
+  const week = list();
   await page.getByLabel("When").selectOption("7d");
+  await week;
   await page.waitForFunction(() => location.hash.includes("when=7d"));
   await settled(page);
   saw.days = (Date.now() - Date.parse(requests.at(-1).start_time)) / 86_400_000;
@@ -56,5 +61,21 @@ export default async ({ context, args, phone }) => {
   await button("Export").click();
   await button("CSV", page.getByRole("dialog")).click();
   saw.file = (await download).suggestedFilename();
+
+  // A search that has not ended does not say that there is nothing.
+  const empty = (path, list) =>
+    page.route(
+      (url) => url.pathname === path && url.searchParams.get("query") === "nobody",
+      (route) => route.fulfill({ json: { [list]: [], next_page_token: "on" } }),
+    );
+  await empty("/v1/approvals/history", "approvals");
+  await empty("/v1/calls", "calls");
+  saw.empty = [];
+  for (const path of ["/#/inbox/history?query=nobody", "/#/calls?query=nobody&when=24h"]) {
+    await page.goto(origin + path);
+    await page.reload();
+    await page.getByText("None found so far.").waitFor();
+    saw.empty.push(await page.getByRole("button", { name: "Show more" }).count());
+  }
   return saw;
 };

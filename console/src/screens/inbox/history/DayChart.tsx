@@ -1,5 +1,6 @@
 // The approvals of each day as bars. Screen readers get the same numbers as a table.
 import type { ApprovalDay } from "../../../api/types";
+import { dayOf } from "./day";
 import { count } from "./numbers";
 
 const parts = [
@@ -10,11 +11,7 @@ const parts = [
 
 const wide = 720,
   high = 90;
-const date = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
-const name = (d: ApprovalDay) => {
-  const time = Date.parse(d.time ?? "");
-  return Number.isNaN(time) ? "–" : date.format(time);
-};
+const name = (d: ApprovalDay) => dayOf(d.time);
 
 export function DayChart({ days }: { days: ApprovalDay[] }) {
   const sums = days.map((d) => parts.reduce((sum, [part]) => sum + (d.counts?.[part] ?? 0), 0));
