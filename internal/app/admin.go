@@ -5,7 +5,6 @@ import (
 	adminfleets "github.com/capgate/capgate/gateway/admin/fleets"
 	"github.com/capgate/capgate/gateway/admin/guard"
 	"github.com/capgate/capgate/internal/drains"
-	"github.com/capgate/capgate/internal/fleetplan"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 	"github.com/capgate/capgate/router"
 )
@@ -45,7 +44,7 @@ func drainsFeature() feature {
 		build: func(p *App) error {
 			kept = drains.New(p.replica, p.store.Drains(), drainedFleets{p.fleets.routing}, p.log)
 			p.parts.services = append(p.parts.services, adminfleets.New(adminfleets.Config{Router: p.fleets.routing,
-				Drains: kept, Source: p.sourceOf, ProbedBy: p.probedBy, Gateway: p.answers, Audit: p.audit}))
+				Drains: kept, Source: p.fleets.sourceOf, ProbedBy: p.probedBy, Gateway: p.answers, Audit: p.audit}))
 			return nil
 		},
 		run: func(_ *App, w *work) {
@@ -65,16 +64,6 @@ func (p *App) AdminServices() (mount func(*guard.Mux), err error) {
 		services.Mount(mux)
 		admin.MountDocuments(mux)
 	}, err
-}
-
-// sourceOf returns the source of a backend: dns, kubernetes, registration or config.
-func (p *App) sourceOf(capability, addr string) string {
-	for _, m := range fleetplan.MembersOf(p.fleets.members(), capability) {
-		if m.Addr == addr {
-			return m.Source.String()
-		}
-	}
-	return "config"
 }
 
 // probedBy names the replica that probes a backend.

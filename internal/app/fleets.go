@@ -25,11 +25,14 @@ type fleets struct {
 	reloader  *reloader
 }
 
-// target looks for the backends of a configuration.
+// target looks for the backends of a configuration. Until settle, it goes on to look for the former ones.
 func (f *fleets) target(cfg *config.Config) {
 	f.registry.Set(registrySettings(cfg))
-	f.slices.Set(kubernetesSettings(cfg))
+	f.slices.Try(kubernetesSettings(cfg))
 }
+
+// settle forgets the backends of former configurations.
+func (f *fleets) settle() { f.slices.Commit() }
 
 // await waits for backends that are new in a configuration, so that a fleet does not lose its former ones before the
 // new ones are known. Those that take longer come later.
@@ -43,6 +46,18 @@ func (f *fleets) await() {
 // members returns the backends from DNS, Kubernetes and registrations.
 func (f *fleets) members() []registry.Member {
 	return registry.Merge(f.registry.Members(), f.slices.Members())
+}
+
+// sourceOf returns the source of a backend: dns, kubernetes, registration or config.
+func (f *fleets) sourceOf(capability, addr string) string {
+	m, known := registry.Find(f.registry.Members(), capability, addr)
+	if pod, is := registry.Find(f.slices.Members(), capability, addr); is && (!known || pod.Source < m.Source) {
+		m, known = pod, true
+	}
+	if !known {
+		return "config"
+	}
+	return m.Source.String()
 }
 
 // fleetsFeature routes calls to the fleets of the configuration.

@@ -157,10 +157,14 @@ func (r *reloader) apply(s *settings.Settings) error {
 	if err == nil {
 		err = p.apply(&change{Settings: s, Plan: next, table: table, reloaded: reloaded})
 	}
+	if err != nil && reloaded {
+		p.fleets.target(r.current.Config)
+		p.fleets.await() // the next plan is made of its backends
+	}
+	if reloaded {
+		p.fleets.settle()
+	}
 	if err != nil {
-		if reloaded {
-			p.fleets.target(r.current.Config)
-		}
 		return err
 	}
 	r.current = s

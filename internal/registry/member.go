@@ -44,6 +44,17 @@ func Merge(sources ...[]Member) []Member {
 	return slices.CompactFunc(all, func(a, b Member) bool { return a.Capability == b.Capability && a.Addr == b.Addr })
 }
 
+// Find returns the member of a capability with an address, in members as Merge returns them.
+func Find(merged []Member, capability, addr string) (m Member, ok bool) {
+	i, ok := slices.BinarySearchFunc(merged, capability, func(m Member, capability string) int {
+		return cmp.Or(strings.Compare(m.Capability, capability), strings.Compare(m.Addr, addr))
+	})
+	if !ok {
+		return m, false
+	}
+	return merged[i], true
+}
+
 // compare orders members by capability, then address, then source.
 func compare(a, b Member) int {
 	return cmp.Or(strings.Compare(a.Capability, b.Capability), strings.Compare(a.Addr, b.Addr),

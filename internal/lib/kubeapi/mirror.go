@@ -149,8 +149,11 @@ func (m *Mirror[T]) failed(err error) {
 	defer m.mu.Unlock()
 	m.state.Failures++
 	if m.state.Err == nil {
-		m.o.Log.Warn("kubernetes: the last known objects stay in force", "resource", m.resource.String(),
-			"objects", len(m.objects), "error", err)
+		text := "kubernetes: the last known objects stay in force"
+		if !m.state.Synced {
+			text = "kubernetes: objects cannot be listed; trying again"
+		}
+		m.o.Log.Warn(text, "resource", m.resource.String(), "objects", len(m.objects), "error", err)
 	}
 	if m.state.Since.IsZero() {
 		m.state.Since = time.Now()

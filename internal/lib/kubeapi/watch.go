@@ -72,12 +72,12 @@ func (m *Mirror[T]) watch(ctx context.Context, w *watching) error {
 func (m *Mirror[T]) apply(line []byte, w *watching) error {
 	var e event
 	if err := json.Unmarshal(line, &e); err != nil {
-		return fmt.Errorf("an event is not one: %w", err)
+		return fmt.Errorf("the event cannot be decoded: %w", err)
 	}
 	if e.Type == "ERROR" {
 		var s status
 		if err := json.Unmarshal(e.Object, &s); err != nil {
-			return fmt.Errorf("an error is not a status: %w", err)
+			return fmt.Errorf("the event ERROR has no valid status: %w", err)
 		}
 		return s.error()
 	}

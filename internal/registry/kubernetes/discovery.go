@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,7 +13,9 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/backoff"
 	"github.com/capgate/capgate/internal/lib/kubeapi"
+	"github.com/capgate/capgate/internal/lib/recovery"
 	"github.com/capgate/capgate/internal/lib/signal"
+	"github.com/capgate/capgate/internal/lib/tokenbucket"
 	"github.com/capgate/capgate/internal/registry"
 )
 
@@ -24,6 +25,8 @@ type Target struct {
 	Source
 	Weight  int          // of each backend
 	Dialect call.Dialect // Auto: the fleet's
+
+	selector Selector // the parsed Selector
 }
 
 // Settings are the configuration. They may change (Set).
@@ -57,9 +60,11 @@ type Discovery struct {
 
 	mu       sync.Mutex
 	settings Settings
+	tried    bool // former settings may come back, so their mirrors go on
 	slices   following[endpointSlice]
 	services following[service]
-	problems map[string]bool // that are logged
+	problems problems
+	lines    *tokenbucket.Bucket // of the log, for problems
 }
 
 // endpointSlices are the resource of all namespaces.
@@ -73,7 +78,8 @@ func New(c *kubeapi.Client, settings Settings, o Options) *Discovery {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	d := &Discovery{o: o, dirty: make(chan struct{}, 1), restart: make(chan struct{}, 1), problems: map[string]bool{}}
+	d := &Discovery{o: o, dirty: make(chan struct{}, 1), restart: make(chan struct{}, 1),
+		lines: tokenbucket.New(problemLines, problemsEvery)}
 	mirrors := o.Mirrors
 	mirrors.Log, mirrors.Changed = o.Log, func() { signal.Wake(d.dirty) }
 	d.slices = newFollowing(c, endpointSlices, sliceMeta, mirrors)
@@ -83,8 +89,31 @@ func New(c *kubeapi.Client, settings Settings, o Options) *Discovery {
 	return d
 }
 
-// Set replaces the settings. Remaining namespaces keep their objects.
+// Set replaces the settings. A namespace keeps its objects until they have been listed with the new settings.
 func (d *Discovery) Set(s Settings) {
+	d.Try(s)
+	d.Commit()
+}
+
+// Commit ends what is followed only for settings before those in force.
+func (d *Discovery) Commit() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.tried = false
+	d.prune()
+}
+
+// prune ends the mirrors that are not needed. The caller holds d.mu.
+func (d *Discovery) prune() {
+	if !d.tried {
+		d.slices.prune()
+		d.services.prune()
+	}
+}
+
+// Try replaces the settings as Set does, but goes on following what the former ones need, until Commit. So a Set with
+// the former settings restores their members.
+func (d *Discovery) Try(s Settings) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s.Targets = slices.Clone(s.Targets)
@@ -92,11 +121,12 @@ func (d *Discovery) Set(s Settings) {
 	namespaces := maps.Clone(announced)
 	for i := range s.Targets {
 		t := &s.Targets[i]
+		t.selector, _ = ParseSelector(t.Selector) // the configuration was checked
 		if t.Namespace = cmp.Or(t.Namespace, d.o.Namespace); t.Namespace != "" {
 			namespaces[t.Namespace] = true
 		}
 	}
-	d.settings = s
+	d.settings, d.tried = s, true
 	d.slices.want(namespaces, "")
 	d.services.want(announced, s.Watch.Selector)
 	signal.Wake(d.restart)
@@ -105,21 +135,21 @@ func (d *Discovery) Set(s Settings) {
 
 // Run follows the slices until ctx ends. It returns after all its goroutines, and is called once.
 func (d *Discovery) Run(ctx context.Context) {
-	var all sync.WaitGroup
+	var mirrors sync.WaitGroup
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
 		case <-d.restart:
 			d.mu.Lock()
-			d.slices.start(ctx, &all)
-			d.services.start(ctx, &all)
+			d.slices.start(ctx, &mirrors)
+			d.services.start(ctx, &mirrors)
 			d.mu.Unlock()
 		case <-d.dirty:
 			d.publish()
 			backoff.Sleep(ctx, publishInterval)
 		}
 	}
-	all.Wait()
+	mirrors.Wait()
 }
 
 // Await returns when the objects of all namespaces of the settings have been listed once, successfully or not, and
@@ -146,67 +176,46 @@ func (d *Discovery) mirrors() []mirror {
 // Members returns all backends, sorted by capability and address, each pair of these once. It must not be changed.
 func (d *Discovery) Members() []registry.Member { return *d.members.Load() }
 
-// publish makes the backends that are known now the ones in force.
+// publish makes the backends that are known now the ones in force. After a panic the former ones stay.
 func (d *Discovery) publish() {
-	d.publishing.Lock()
-	defer d.publishing.Unlock()
-	next := d.gather()
-	if slices.Equal(next, d.Members()) {
-		return
-	}
-	d.members.Store(&next)
-	d.o.Changed()
+	recovery.Round("kubernetes", func() {
+		d.publishing.Lock()
+		defer d.publishing.Unlock()
+		next := d.gather()
+		if slices.Equal(next, d.Members()) {
+			return
+		}
+		d.members.Store(&next)
+		d.o.Changed()
+	})
 }
 
 // gather computes the members, and logs new problems.
 func (d *Discovery) gather() []registry.Member {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var all []registry.Member
-	problems := map[string]bool{}
-	note := func(problem string) {
-		if problems[problem] = true; !d.problems[problem] {
-			d.o.Log.Warn("kubernetes: endpoints left out", "reason", problem)
-		}
-	}
-	targets, wrong := d.settings.Watch.announced(d.services.objects())
-	for _, problem := range wrong {
-		note(problem)
-	}
-	targets = append(targets, d.settings.Targets...)
+	d.prune()
+	announced, wrong := d.settings.Watch.announced(d.services.objects())
+	index := indexSlices(d.slices.objects())
+	var members []registry.Member
+	var left problems
+	targets := slices.Concat(d.settings.Targets, announced)
 	for i := range targets {
 		t := &targets[i]
-		found := endpointsOf(d.slicesOf(t), t.Port, d.settings.Rules.CheckAddr)
+		of := endpointsOf(index.of(t), t.Port, d.settings.Rules.CheckAddr)
 		if t.Namespace == "" {
-			found.problem("kubernetes.namespace is required outside of a cluster")
+			of.problem("kubernetes.namespace is required outside of a cluster")
 		}
-		all = t.members(all, found.endpoints)
-		for _, p := range found.problems {
-			note(t.Capability + ": " + p)
-		}
-	}
-	d.problems = problems
-	return registry.Merge(all)
-}
-
-// slicesOf returns the slices of a target, in a fixed order. The caller holds d.mu.
-func (d *Discovery) slicesOf(t *Target) (of []*endpointSlice) {
-	m := d.slices.in(t.Namespace)
-	if m == nil {
-		return nil
-	}
-	selector, _ := ParseSelector(t.Selector) // the configuration was checked
-	all := m.Objects()
-	for i := range all {
-		s := &all[i]
-		service := s.Labels[serviceLabel]
-		if s.Namespace == t.Namespace && service != "" &&
-			(service == t.Service || t.Service == "" && selector.Matches(s.Labels)) {
-			of = append(of, s)
+		members = t.members(members, of.endpoints)
+		for _, p := range of.problems {
+			left.add(t.Capability + ": " + p)
 		}
 	}
-	slices.SortFunc(of, func(a, b *endpointSlice) int { return strings.Compare(a.Name, b.Name) })
-	return of
+	for _, p := range wrong {
+		left.add(p)
+	}
+	d.note(left)
+	return registry.Merge(members)
 }
 
 // members appends the backends of a target. Backends that terminate get new calls only if there is no other one.

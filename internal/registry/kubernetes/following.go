@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -13,20 +14,23 @@ import (
 
 // following has the mirrors of one kind of objects, one for each namespace. Its owner guards it.
 type following[T any] struct {
-	open    func(namespace, selector string) *kubeapi.Mirror[T]
-	mirrors map[kubeapi.Resource]*followed[T]
+	open     func(namespace, selector string) *kubeapi.Mirror[T]
+	meta     func(*T) *kubeapi.Meta
+	selector Selector // of the wanted mirrors
+	mirrors  map[kubeapi.Resource]*followed[T]
 }
 
 // followed is a mirror, and the end of its goroutine.
 type followed[T any] struct {
 	*kubeapi.Mirror[T]
-	stop context.CancelFunc // nil: it has not begun
+	wanted bool               // by the settings in force; others are former ones
+	stop   context.CancelFunc // nil: it has not begun
 }
 
 // newFollowing returns mirrors of a kind.
 func newFollowing[T any](c *kubeapi.Client, kind kubeapi.Resource, meta func(*T) *kubeapi.Meta,
 	o kubeapi.Options) following[T] {
-	return following[T]{mirrors: map[kubeapi.Resource]*followed[T]{},
+	return following[T]{mirrors: map[kubeapi.Resource]*followed[T]{}, meta: meta,
 		open: func(namespace, selector string) *kubeapi.Mirror[T] {
 			kind.Namespace, kind.Selector = namespace, selector
 			return kubeapi.NewMirror(c, kind, meta, o)
@@ -36,34 +40,53 @@ func newFollowing[T any](c *kubeapi.Client, kind kubeapi.Resource, meta func(*T)
 // allNamespaces is the namespace of a mirror of all of them.
 const allNamespaces = ""
 
-// want keeps one mirror for each namespace, or only one if all namespaces are wanted.
+// want opens one mirror for each namespace, or only one if all namespaces are wanted. Former mirrors go on until prune.
 func (f *following[T]) want(namespaces map[string]bool, selector string) {
 	if namespaces[allNamespaces] {
 		namespaces = map[string]bool{allNamespaces: true}
 	}
+	f.selector, _ = ParseSelector(selector) // the configuration was checked
+	missing := maps.Clone(namespaces)
+	for r, m := range f.mirrors {
+		if m.wanted = namespaces[r.Namespace] && r.Selector == selector; m.wanted {
+			delete(missing, r.Namespace)
+		}
+	}
+	for namespace := range missing {
+		m := f.open(namespace, selector)
+		f.mirrors[m.Resource()] = &followed[T]{Mirror: m, wanted: true}
+	}
+}
+
+// pending are the namespaces whose wanted mirror has not listed its objects yet.
+type pending map[string]bool
+
+// pending returns the namespaces without objects.
+func (f *following[T]) pending() pending {
+	p := pending{}
+	for r, m := range f.mirrors {
+		if m.wanted && !m.State().Synced {
+			p[r.Namespace] = true
+		}
+	}
+	return p
+}
+
+// covers reports whether objects of a namespace, or any objects if it is allNamespaces, are pending.
+func (p pending) covers(namespace string) bool {
+	return p[allNamespaces] || p[namespace] || namespace == allNamespaces && len(p) > 0
+}
+
+// prune ends the former mirrors, except for those with objects that are pending in the wanted ones.
+func (f *following[T]) prune() {
+	p := f.pending()
 	maps.DeleteFunc(f.mirrors, func(r kubeapi.Resource, m *followed[T]) bool {
-		keep := namespaces[r.Namespace] && r.Selector == selector
+		keep := m.wanted || m.State().Synced && p.covers(r.Namespace)
 		if !keep && m.stop != nil {
 			m.stop()
 		}
 		return !keep
 	})
-	for namespace := range namespaces {
-		if f.in(namespace) == nil {
-			m := f.open(namespace, selector)
-			f.mirrors[m.Resource()] = &followed[T]{Mirror: m}
-		}
-	}
-}
-
-// in returns the mirror with the objects of a namespace; nil: there is none.
-func (f *following[T]) in(namespace string) *kubeapi.Mirror[T] {
-	for r, m := range f.mirrors {
-		if r.Namespace == namespace || r.Namespace == allNamespaces {
-			return m.Mirror
-		}
-	}
-	return nil
 }
 
 // start starts the mirrors that have not begun. They end with ctx.
@@ -77,24 +100,45 @@ func (f *following[T]) start(ctx context.Context, all *sync.WaitGroup) {
 	}
 }
 
-// all returns the mirrors in a fixed order.
+// all returns the wanted mirrors in a fixed order.
 func (f *following[T]) all() []mirror {
-	var all []mirror
+	var wanted []mirror
 	for _, m := range f.mirrors {
-		all = append(all, m.Mirror)
+		if m.wanted {
+			wanted = append(wanted, m.Mirror)
+		}
 	}
-	slices.SortFunc(all, func(a, b mirror) int {
+	slices.SortFunc(wanted, func(a, b mirror) int {
 		return strings.Compare(a.Resource().Namespace, b.Resource().Namespace)
 	})
-	return all
+	return wanted
 }
 
-// objects returns the objects of all mirrors.
-func (f *following[T]) objects() (all []T) {
-	for _, m := range f.mirrors {
-		all = append(all, m.Objects()...)
+// objects returns the objects in force, sorted by namespace and name. Former mirrors have those that are pending, if
+// the selector chooses them.
+func (f *following[T]) objects() (objects []*T) {
+	p := f.pending()
+	known := map[kubeapi.Key]bool{}
+	for r, m := range f.mirrors {
+		if m.wanted && p[r.Namespace] || !m.wanted && len(p) == 0 {
+			continue
+		}
+		all := m.Objects()
+		for i := range all {
+			meta := f.meta(&all[i])
+			if m.wanted || p.covers(meta.Namespace) && !known[meta.Key()] && f.selector.Matches(meta.Labels) {
+				objects = append(objects, &all[i])
+			}
+			if !m.wanted {
+				known[meta.Key()] = true
+			}
+		}
 	}
-	return all
+	slices.SortFunc(objects, func(a, b *T) int {
+		x, y := f.meta(a), f.meta(b)
+		return cmp.Or(strings.Compare(x.Namespace, y.Namespace), strings.Compare(x.Name, y.Name))
+	})
+	return objects
 }
 
 // mirror is a kubeapi.Mirror of any kind.

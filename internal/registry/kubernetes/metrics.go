@@ -3,16 +3,14 @@ package kubernetes
 import (
 	"cmp"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/capgate/capgate/internal/lib/kubeapi"
 	"github.com/capgate/capgate/internal/lib/metric"
 )
 
-// all is the label of a resource in all namespaces.
-const all = "*"
+// anyNamespace is the label of a resource in all namespaces.
+const anyNamespace = "*"
 
 // Metrics implements metric.Source. Namespaces are those of the configuration.
 func (d *Discovery) Metrics() *metric.Set {
@@ -28,7 +26,7 @@ func (d *Discovery) Metrics() *metric.Set {
 		w.Gauge(backends, float64(len(d.Members())))
 		for _, f := range d.mirrors() {
 			s, r := f.State(), f.Resource()
-			labels := []string{r.Name(), cmp.Or(r.Namespace, all)}
+			labels := []string{r.Name(), cmp.Or(r.Namespace, anyNamespace)}
 			w.Gauge(objects, float64(s.Objects), labels...)
 			w.Gauge(stale, staleFor(&s).Seconds(), labels...)
 			w.Count(failures, s.Failures, labels...)
@@ -50,14 +48,18 @@ func staleFor(s *kubeapi.State) time.Duration {
 func (d *Discovery) Warnings() (texts []string) {
 	for _, f := range d.mirrors() {
 		if s := f.State(); s.Err != nil {
-			texts = append(texts, fmt.Sprintf("kubernetes: %s cannot be followed for %s, and the last known state is "+
-				"used: %v", f.Resource(), staleFor(&s).Round(time.Second), s.Err))
+			use := "the last known state is used"
+			if !s.Synced {
+				use = "they have not been listed yet"
+			}
+			texts = append(texts, fmt.Sprintf("kubernetes: %s cannot be followed for %s, and %s: %v", f.Resource(),
+				staleFor(&s).Round(time.Second), use, s.Err))
 		}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, p := range slices.Sorted(maps.Keys(d.problems)) {
-		texts = append(texts, "kubernetes: endpoints left out: "+p)
+	for _, p := range d.problems.lines() {
+		texts = append(texts, leftOutProblem+": "+p)
 	}
 	return texts
 }

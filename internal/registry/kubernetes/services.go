@@ -1,12 +1,10 @@
 package kubernetes
 
 import (
-	"cmp"
 	"fmt"
 	"path"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/kubeapi"
@@ -27,6 +25,9 @@ const (
 	maxWeight     = 10_000
 )
 
+// maxAnnounced bounds the Services that announce capabilities.
+const maxAnnounced = 1000
+
 // service has what is used of a Service.
 type service struct {
 	kubeapi.Meta `json:"metadata"`
@@ -40,29 +41,25 @@ var services = kubeapi.Resource{Version: "v1", Plural: "services"}
 
 // namespaces returns the namespaces of the Services.
 func (w *Watch) namespaces(own string) map[string]bool {
-	all := map[string]bool{}
+	chosen := map[string]bool{}
 	if !w.Enabled {
-		return all
+		return chosen
 	}
 	for _, namespace := range w.Namespaces {
 		if namespace == "*" {
 			namespace = allNamespaces
 		}
-		all[namespace] = true
+		chosen[namespace] = true
 	}
 	if len(w.Namespaces) == 0 && own != "" {
-		all[own] = true
+		chosen[own] = true
 	}
-	return all
+	return chosen
 }
 
 // announced returns the targets of Services with annotations, and the problems of the others that have some.
-func (w *Watch) announced(all []service) (targets []Target, problems []string) {
-	slices.SortFunc(all, func(a, b service) int {
-		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
-	})
-	for i := range all {
-		s := &all[i]
+func (w *Watch) announced(objects []*service) (targets []Target, problems []string) {
+	for _, s := range objects {
 		if s.Annotations[capabilityAnnotation] == "" {
 			continue
 		}
@@ -70,6 +67,10 @@ func (w *Watch) announced(all []service) (targets []Target, problems []string) {
 		if problem != "" {
 			problems = append(problems, fmt.Sprintf("service %s/%s: %s", s.Namespace, s.Name, problem))
 			continue
+		}
+		if len(targets) == maxAnnounced {
+			return targets, append(problems, fmt.Sprintf("more than %d Services announce capabilities, and the first "+
+				"%[1]d by name are used; narrow kubernetes.watch", maxAnnounced))
 		}
 		targets = append(targets, t)
 	}

@@ -222,7 +222,7 @@ type Backend struct {
 	InFlight int32 `protobuf:"varint,14,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`
 	// Expected by this replica; 0: unknown.
 	LatencyMs float64 `protobuf:"fixed64,15,opt,name=latency_ms,json=latencyMs,proto3" json:"latency_ms,omitempty"`
-	// config, dns or registration.
+	// config, dns, kubernetes or registration.
 	Source        string `protobuf:"bytes,16,opt,name=source,proto3" json:"source,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
