@@ -57,8 +57,9 @@ func TestChartGivesRights(t *testing.T) {
 			}
 			switch {
 			case isBinding:
-				if field(o, "metadata", "name") != name || field(o, "roleRef", "name") != name || field(o, "subjects", 0, "name") != "capgate" || field(o, "subjects", 0, "namespace") != "tools" ||
-					field(o, "roleRef", "kind") != kind {
+				if field(o, "metadata", "name") != name || field(o, "roleRef", "name") != name ||
+					field(o, "roleRef", "kind") != kind || field(o, "subjects", 0, "name") != "capgate" ||
+					field(o, "subjects", 0, "namespace") != "tools" {
 					t.Errorf("%v", o)
 				}
 			case strings.HasSuffix(kind, "Role"):
