@@ -37,6 +37,7 @@ func inbox(t *testing.T, b *browsertest.Browser) {
 			Failed, Answers []string
 		}
 		Chosen chosen
+		Shown  struct{ Text, Before, After string }
 	}
 	b.Run(t, "inbox", map[string]any{"origins": []string{startFake(t, nil)}}, &saw)
 	all := saw.Thousands
@@ -73,6 +74,9 @@ func inbox(t *testing.T, b *browsertest.Browser) {
 		t.Errorf("%s", many.Group)
 	}
 	saw.Chosen.check(t)
+	if s := saw.Shown; !strings.Contains(s.Text, "the deepest") || s.Before != "Approve 1" || s.After != "Approve 1" {
+		t.Errorf("approved without being shown: %+v", s)
+	}
 }
 
 // chosen is what a person saw who answered approvals that are not alike.

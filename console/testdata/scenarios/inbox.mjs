@@ -216,6 +216,40 @@ async function chosen(context, origin, phone) {
   return saw;
 }
 
+// Only what was shown in full is approved together: not a call whose whole has no arguments, nor one whose arguments can
+// be shown since the dialog opened. Arguments are shown however deep they are.
+async function shown(context, origin) {
+  const deep = '{"f":'.repeat(30) + '"the deepest"' + "}".repeat(30);
+  const all = [
+    approval(0, { tool: "deep", arguments_json: deep }),
+    approval(1, { tool: "empty", arguments_excerpt: true }),
+    approval(2, { tool: "away", arguments_json: "", may_not_approve_why: "the key is away" }),
+  ];
+  const page = await (await context({ viewport: { width: 1280, height: 860 } })).newPage();
+  const api = await serve(page, all);
+  await page.route(
+    (url) => url.pathname.endsWith("/v1/approvals/apr_1"),
+    (route) => route.fulfill({ json: { ...all[1], arguments_excerpt: false, arguments_json: "" } }),
+  );
+  await page.goto(`${origin}/#/inbox`);
+  const choose = (n) => page.locator(`article[data-id=apr_${n}]`).getByRole("checkbox");
+  await choose(0).click();
+  await choose(2).click({ modifiers: ["Shift"] });
+  await page.getByRole("button", { name: "Answer 3" }).click();
+  const dialog = page.getByRole("dialog"),
+    region = dialog.getByRole("region", { name: "All arguments" });
+  await dialog.getByText("These are all arguments.").waitFor();
+  await region.evaluate((e) => e.scrollTo(0, e.scrollHeight));
+  await dialog.locator("button.approve:enabled").waitFor();
+  const saw = { text: await region.innerText(), before: await dialog.locator("button.approve").innerText() };
+  delete all[2].may_not_approve_why;
+  Object.assign(all[2], { arguments_json: '{"to":"bob"}', update_time: new Date().toISOString() });
+  await api.tell("asked", all[2]);
+  await dialog.getByText("the key is away").waitFor({ state: "detached" });
+  saw.after = await dialog.locator("button.approve").innerText();
+  return saw;
+}
+
 export default async ({ context, args, phone }) => {
   const [origin] = args.origins;
   return {
@@ -223,5 +257,6 @@ export default async ({ context, args, phone }) => {
     one: await one(context, origin),
     alike: await alike(context, origin, phone),
     chosen: await chosen(context, origin, phone),
+    shown: await shown(context, origin),
   };
 };

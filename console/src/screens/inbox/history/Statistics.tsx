@@ -31,7 +31,10 @@ export function Statistics({ tenant, start, version }: { tenant: string; start: 
     <Card title="Statistics" class="statistics">
       <p class="dim small">
         All approvals that ended on these days, in UTC. Of the filters, only the time applies to them.
-        {incomplete && " Not all tenants are counted: choose one."}
+        {incomplete &&
+          (tenant === "-"
+            ? " Not all tenants are counted: choose one."
+            : " Not all approvals are counted: you see a part of the capabilities.")}
       </p>
       <dl class="numbers">
         {(
