@@ -109,7 +109,8 @@ func TestDebianPackage(t *testing.T) {
 	checkPackage(t, out, "capgate\t0.2.0")
 }
 
-// TestRPMPackage: the same with rpm, whose removal keeps a changed configuration under another name.
+// TestRPMPackage: the same with rpm, whose removal keeps a changed configuration under another name, and deletes an
+// unchanged one.
 func TestRPMPackage(t *testing.T) {
 	t.Parallel()
 	out := inSystem(t, `rpm --initdb && rpm --install --nodeps "$1"`+installed+`
@@ -118,7 +119,10 @@ func TestRPMPackage(t *testing.T) {
 		rpm --query capgate
 		tail -n1 /etc/capgate/capgate.yaml
 		rpm --erase --nodeps capgate
-		test ! -e /usr/bin/capgate && tail -n1 /etc/capgate/capgate.yaml.rpmsave`,
+		test ! -e /usr/bin/capgate && tail -n1 /etc/capgate/capgate.yaml.rpmsave
+		rm /etc/capgate/capgate.yaml.rpmsave
+		rpm --install --nodeps "$1" && rpm --erase --nodeps capgate
+		test ! -e /etc/capgate/capgate.yaml && test ! -e /etc/capgate/capgate.yaml.rpmsave`,
 		first(t, "rpm"), packageOf(t, "v0.2.0", "rpm"))
 	checkPackage(t, out, "capgate-0.2.0-1")
 }

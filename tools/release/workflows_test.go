@@ -75,7 +75,7 @@ func TestTagsAreChecked(t *testing.T) {
 	check := func(version, want string) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), "bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script)
-		cmd.Dir, cmd.Env = dir, append(os.Environ(), "VERSION="+version)
+		cmd.Dir, cmd.Env = dir, append(cmd.Environ(), "VERSION="+version)
 		out, err := cmd.CombinedOutput()
 		if (err == nil) != (want == "") || !strings.Contains(string(out), want) {
 			t.Errorf("%q: %v %s, not %q", version, err, out, want)
