@@ -33,7 +33,11 @@ func (m *Mirror[T]) list(ctx context.Context) (version string, err error) {
 			return "", fmt.Errorf("list %s: %w", m.resource, err)
 		}
 		for i := range p.Items {
-			next[m.meta(&p.Items[i]).Key()] = p.Items[i]
+			meta := m.meta(&p.Items[i])
+			if err = meta.trim(&m.o); err != nil {
+				return "", fmt.Errorf("list %s: %w", m.resource, err)
+			}
+			next[meta.Key()] = p.Items[i]
 		}
 		if len(next) > m.o.MaxObjects {
 			return "", m.tooMany()

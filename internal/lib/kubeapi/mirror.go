@@ -12,13 +12,16 @@ import (
 
 // Options configure a Mirror. The zero value works.
 type Options struct {
-	Changed    func()        // called after each change of the objects, and must not block; optional
-	Log        *slog.Logger  // nil: discarded
-	PageSize   int           // objects in a page; default 100
-	MaxObjects int           // more are an error; default 100,000
-	Watch      time.Duration // duration of a watch, plus or minus 30 %; default 7 min
-	Resync     time.Duration // longest time between two lists, about; default 1 h
-	First, Max time.Duration // backoff after failures, plus or minus 20 %; default 200 ms and 30 s
+	Changed func()       // called after each change of the objects, and must not block; optional
+	Log     *slog.Logger // nil: discarded
+	// Annotations is the prefix of the annotations that are kept in Meta. "": none are.
+	Annotations string
+	Labels      bool          // keeps the labels in Meta
+	PageSize    int           // objects in a page; default 100
+	MaxObjects  int           // more are an error; default 100,000
+	Watch       time.Duration // duration of a watch, plus or minus 30 %; default 7 min
+	Resync      time.Duration // longest time between two lists, about; default 1 h
+	First, Max  time.Duration // backoff after failures, plus or minus 20 %; default 200 ms and 30 s
 }
 
 func (o *Options) fill() {

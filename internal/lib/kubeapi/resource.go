@@ -39,18 +39,3 @@ func (r Resource) String() string {
 	}
 	return r.Name() + " in namespace " + r.Namespace
 }
-
-// Meta is the part of an object's metadata that is used.
-type Meta struct {
-	Name            string            `json:"name"`
-	Namespace       string            `json:"namespace"`
-	ResourceVersion string            `json:"resourceVersion"`
-	Labels          map[string]string `json:"labels"`
-	Annotations     map[string]string `json:"annotations"`
-}
-
-// Key identifies an object of a resource.
-type Key struct{ Namespace, Name string }
-
-// Key returns the object's key.
-func (m *Meta) Key() Key { return Key{m.Namespace, m.Name} }

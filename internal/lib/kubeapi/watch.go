@@ -89,6 +89,9 @@ func (m *Mirror[T]) apply(line []byte, w *watching) error {
 	if meta.ResourceVersion == "" {
 		return fmt.Errorf("event %.20q has no version", e.Type)
 	}
+	if err := meta.trim(&m.o); err != nil {
+		return err
+	}
 	switch e.Type {
 	case "BOOKMARK":
 	case "ADDED", "MODIFIED":

@@ -82,7 +82,9 @@ func New(c *kubeapi.Client, settings Settings, o Options) *Discovery {
 		lines: tokenbucket.New(problemLines, problemsEvery)}
 	mirrors := o.Mirrors
 	mirrors.Log, mirrors.Changed = o.Log, func() { signal.Wake(d.dirty) }
+	mirrors.Labels = true // for selectors
 	d.slices = newFollowing(c, endpointSlices, sliceMeta, mirrors)
+	mirrors.Annotations = annotation
 	d.services = newFollowing(c, services, serviceMeta, mirrors)
 	d.members.Store(new([]registry.Member))
 	d.Set(settings)

@@ -181,6 +181,9 @@ func (s *endpointSlice) endpoint(i int, port uint16) (e endpoint, ok bool) {
 // grpcProtocols are the values of appProtocol of ports with gRPC.
 var grpcProtocols = []string{"grpc", "kubernetes.io/h2c", "h2c", "http2", "kubernetes.io/grpc"}
 
+// maxPortNames bounds the ports that a problem lists.
+const maxPortNames = 5
+
 // choosePort returns the number of the wanted port of a slice, which is a name, a number or "", or a problem.
 func choosePort(ports []slicePort, wanted string) (number uint16, problem string) {
 	var tcp, grpc []slicePort
@@ -205,12 +208,15 @@ func choosePort(ports []slicePort, wanted string) (number uint16, problem string
 		return 0, "has no TCP port"
 	}
 	var names []string
-	for _, p := range tcp {
+	for _, p := range tcp[:min(len(tcp), maxPortNames)] {
 		names = append(names, cmp.Or(p.Name, strconv.Itoa(int(p.Port))))
 	}
 	list := strings.Join(names, ", ")
+	if len(tcp) > maxPortNames {
+		list += ", …"
+	}
 	if wanted != "" {
-		return 0, fmt.Sprintf("has no port %s; it has %s", wanted, list)
+		return 0, fmt.Sprintf("has no port %.20s; it has %s", wanted, list)
 	}
 	return 0, fmt.Sprintf("has the ports %s; name one with port", list)
 }
