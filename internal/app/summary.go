@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"net"
 	"slices"
@@ -9,7 +8,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/admin/summary"
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/ratelimit/daily"
+	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/policy/approvals/webhook"
 )
 
@@ -77,36 +76,30 @@ func (p *App) pendingOf(_ context.Context, of []string) (sum summary.Pending, er
 	return sum, nil
 }
 
-// nearLimits returns tenants that have used most of a quota, with the most used one of each, and the number of all.
+// nearLimits returns tenants that have used most of a quota, with the most used one of each, and about how many there
+// are.
 func (p *App) nearLimits(ctx context.Context, tenants []string, most int) (near []summary.NearLimit, all int,
 	err error) {
-	ids, all, err := p.uses.NearTenants(ctx, tenants, most)
-	for i := 0; i < len(ids) && err == nil; i++ {
-		var uses []daily.Use
-		if uses, err = p.nearUses(ctx, ids[i]); len(uses) == 0 {
-			continue
-		}
-		u := slices.MaxFunc(uses, func(a, b daily.Use) int { return cmp.Compare(a.Used*b.Most, b.Used*a.Most) })
-		period := "a day"
+	found, all, err := p.uses.NearTenants(ctx, tenants, most, p.settingsOf)
+	for i := range found {
+		u, period := &found[i], "a day"
 		if u.Limit == call.PerMonth {
 			period = "a month"
 		}
-		near = append(near, summary.NearLimit{Tenant: ids[i], Period: period, Used: u.Used, Most: u.Most})
+		near = append(near, summary.NearLimit{Tenant: u.Tenant, Period: period, Used: u.Used, Most: u.Most, Per: u.Per,
+			Capability: u.Capability, Tool: u.Tool})
 	}
 	return near, all, err
 }
 
-// nearUses returns the quotas of which a tenant has used most; none of a tenant that does not exist.
-func (p *App) nearUses(ctx context.Context, id string) ([]daily.Use, error) {
+// settingsOf implements daily.SettingsOf.
+func (p *App) settingsOf(ctx context.Context, id string) (of *tenant.Settings, exists bool, err error) {
 	if p.auth.roster == nil {
-		return p.uses.Near(ctx, nil)
+		return nil, id == tenant.Default, nil
 	}
 	of, refusal := p.auth.roster.Directory.Settings(ctx, id)
-	switch {
-	case refusal != nil:
-		return nil, refusal
-	case of == nil:
-		return nil, nil
+	if refusal != nil {
+		return nil, false, refusal
 	}
-	return p.uses.Near(ctx, of)
+	return of, of != nil, nil
 }

@@ -129,12 +129,14 @@ func (d *DailyUses) NearUses(ctx context.Context, of ratelimit.Owner) (all []dai
 }
 
 // NearTenants implements daily.Store.
-func (d *DailyUses) NearTenants(ctx context.Context, named []string, most int) (ids []string, all int, err error) {
+func (d *DailyUses) NearTenants(ctx context.Context, named []string, skip, most int) (ids []string, all int,
+	err error) {
 	now := time.Now().UnixMilli()
 	if named == nil {
 		var count *redis.IntCmd
 		var page *redis.StringSliceCmd
-		from := &redis.ZRangeBy{Min: strconv.FormatInt(now, 10), Max: "+inf", Count: int64(most)}
+		from := &redis.ZRangeBy{Min: strconv.FormatInt(now, 10), Max: "+inf", Offset: int64(skip),
+			Count: int64(most)}
 		err = d.do(ctx, func(ctx context.Context, r redis.Cmdable) error {
 			_, err := r.Pipelined(ctx, func(p redis.Pipeliner) error {
 				page = p.ZRangeByScore(ctx, d.tenantsKey(), from)
@@ -163,12 +165,22 @@ func (d *DailyUses) NearTenants(ctx context.Context, named []string, most int) (
 			return nil, 0, err
 		}
 		if int64(end.Val()) > now {
-			if all++; len(ids) < most {
+			if all++; all > skip && len(ids) < most {
 				ids = append(ids, named[i])
 			}
 		}
 	}
 	return ids, all, nil
+}
+
+// ForgetNear implements daily.Store.
+func (d *DailyUses) ForgetNear(ctx context.Context, ids []string) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	return d.do(ctx, func(ctx context.Context, r redis.Cmdable) error {
+		return r.ZRem(ctx, d.tenantsKey(), ids).Err()
+	})
 }
 
 // limitField is the field of a limit in a record.

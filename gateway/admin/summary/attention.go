@@ -17,7 +17,7 @@ import (
 const (
 	maxFleets   = 20
 	maxTroubles = 20
-	maxNear     = 10 // tenants near a limit; each reads Redis once
+	maxNear     = 10 // tenants near a limit
 )
 
 // attention is a condition that needs attention.
@@ -128,12 +128,34 @@ func (s *server) addNear(ctx context.Context, to *capgatepb.GetSummaryResponse, 
 	for _, n := range near {
 		to.Attention = append(to.Attention, &attention{Kind: "limits", Subject: n.Tenant, Count: restjson.Int32(n.Used),
 			Link: "#/tenants/" + url.PathEscape(n.Tenant),
-			Text: fmt.Sprintf("%s has used %.0f%% of its %d calls %s", n.Tenant, 100*n.share(), n.Most, n.Period)})
+			Text: n.Text()})
 	}
-	if more := all - maxNear; more > 0 {
+	if more := all - len(near); more > 0 {
 		to.Attention = append(to.Attention, &attention{Kind: "limits", Link: "#/tenants/-", Count: int32(more),
 			Text: fmt.Sprintf("%d more tenants may be near a limit", more)})
 	}
+}
+
+// Text returns what was used, with what the quota counts.
+func (n NearLimit) Text() string {
+	who, of := n.Tenant, ""
+	switch n.Per {
+	case "user":
+		who = "a user of " + n.Tenant
+	case "agent":
+		who = "an agent of " + n.Tenant
+	case "capability":
+		of = " for a capability"
+	}
+	if n.Capability != "" && n.Capability != "*" {
+		of = " for " + n.Capability
+		if n.Tool != "" {
+			of += "." + n.Tool
+		}
+	} else if n.Tool != "" {
+		of += " for the tool " + n.Tool
+	}
+	return fmt.Sprintf("%s has used %.0f%% of its %d calls %s%s", who, 100*n.share(), n.Most, n.Period, of)
 }
 
 func (n NearLimit) share() float64 { return float64(n.Used) / float64(max(n.Most, 1)) }

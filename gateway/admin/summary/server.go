@@ -45,6 +45,8 @@ type NearLimit struct {
 	Tenant     string
 	Period     string // such as "a day"
 	Used, Most int64
+
+	Per, Capability, Tool string // as in tenant.Limit
 }
 
 // Config holds the sources of a summary. Recent is required. The functions must be fast.
@@ -55,8 +57,8 @@ type Config struct {
 	Pending func(ctx context.Context, tenants []string) (Pending, error)
 	Letters func(ctx context.Context) (int, error) // number of dead letters, up to a limit
 	Drifted func() []Drift
-	// Near returns at most most tenants that have used most of a quota, and the number of all. It looks at tenants; nil
-	// means all. It is optional.
+	// Near returns at most most tenants that have used most of a quota, and about how many there are. It looks at
+	// tenants; nil means all. It is optional.
 	Near   func(ctx context.Context, tenants []string, most int) (near []NearLimit, all int, err error)
 	Public func() Port
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -82,6 +83,52 @@ func TestNoticeIsGivenOnce(t *testing.T) {
 	ofB.config[0].Most = 200 // the limit was raised
 	if near, err = b.Near(t.Context(), nil); len(near) > 0 || err != nil {
 		t.Errorf("near a limit that was raised: %+v, %v", near, err)
+	}
+}
+
+// tenants is a daily.Limits of tenants with one quota each, of 100 calls a day, or 200 for those whose name begins with
+// "raised".
+type tenants struct{ limits }
+
+func (tenants) LimitsOf(s *tenant.Settings) (ratelimit.Owner, []ratelimit.LimitUsage) {
+	most := int64(100)
+	if strings.HasPrefix(s.ID, "raised") {
+		most = 200
+	}
+	return ratelimit.Owner{ID: s.ID}, []ratelimit.LimitUsage{{Limit: call.PerDay, Most: most}}
+}
+
+// TestStaleTenantsHideNoOther: tenants that were deleted and those whose limits were raised take the place of none that
+// is near a limit now. The deleted ones are removed.
+func TestStaleTenantsHideNoOther(t *testing.T) {
+	t.Parallel()
+	store, now := &storetest.Memory{}, time.Now()
+	day := now.Unix() / 86400
+	for i := range 8 {
+		for _, name := range []string{"gone", "near", "raised"} {
+			_, err := store.Raise(t.Context(), ratelimit.Owner{ID: fmt.Sprint(name, i)},
+				[]daily.Use{{Limit: call.PerDay, Day: day, Period: day, Used: 90, Most: 100}})
+			check.Must(t, err)
+		}
+	}
+	l := daily.New(daily.Config{Limits: &tenants{}, Store: store, Now: func() time.Time { return now }})
+	settings := func(_ context.Context, id string) (*tenant.Settings, bool, error) {
+		return &tenant.Settings{ID: id}, !strings.HasPrefix(id, "gone"), nil
+	}
+	for _, most := range []int{4, 10} {
+		found, all, err := l.NearTenants(t.Context(), nil, most, settings)
+		check.Must(t, err)
+		for i := range found {
+			if !strings.HasPrefix(found[i].Tenant, "near") || found[i].Used != 90 {
+				t.Errorf("%+v", found[i])
+			}
+		}
+		if len(found) != min(most, 8) || all < 8 {
+			t.Errorf("%d of %d", len(found), all)
+		}
+	}
+	if ids, _, err := store.NearTenants(t.Context(), nil, 0, 99); len(ids) != 16 || err != nil {
+		t.Errorf("%d tenants are in the store, %v; want 16", len(ids), err)
 	}
 }
 

@@ -1,7 +1,9 @@
 package daily
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/ratelimit"
@@ -55,8 +57,56 @@ func has(limits []ratelimit.LimitUsage, u *Use) bool {
 	return false
 }
 
-// NearTenants returns at most most tenants that may have quotas of which most is used, and how many there are; named
-// nil means all tenants.
-func (l *Log) NearTenants(ctx context.Context, named []string, most int) (ids []string, all int, err error) {
-	return l.cfg.Store.NearTenants(ctx, named, most)
+// SettingsOf returns the settings of a tenant, if it exists; nil means those of a gateway without tenants.
+type SettingsOf func(ctx context.Context, id string) (s *tenant.Settings, exists bool, err error)
+
+// TenantUse is the use of a tenant's quota.
+type TenantUse struct {
+	Tenant string
+	Use
+}
+
+// maxPages bounds the pages of tenants at which NearTenants looks.
+const maxPages = 10
+
+// NearTenants returns at most most tenants that have used most of a quota, with the most used one of each, and about
+// how many there are; named nil means all tenants. It removes those from the store that do not exist.
+func (l *Log) NearTenants(ctx context.Context, named []string, most int, settings SettingsOf) (near []TenantUse,
+	all int, err error) {
+	calm := 0 // tenants whose limits were changed
+	for range maxPages {
+		ids, count, err := l.cfg.Store.NearTenants(ctx, named, len(near)+calm, most-len(near))
+		if err != nil {
+			return near, 0, err
+		}
+		var gone []string
+		for _, id := range ids {
+			s, exists, err := settings(ctx, id)
+			if err != nil {
+				return near, 0, err
+			}
+			if !exists {
+				gone = append(gone, id)
+				continue
+			}
+			uses, err := l.Near(ctx, s)
+			if err != nil {
+				return near, 0, err
+			}
+			if len(uses) == 0 {
+				calm++
+				continue
+			}
+			near = append(near, TenantUse{id, slices.MaxFunc(uses, func(a, b Use) int {
+				return cmp.Compare(a.Used*b.Most, b.Used*a.Most)
+			})})
+		}
+		if err = l.cfg.Store.ForgetNear(ctx, gone); err != nil {
+			return near, 0, err
+		}
+		if all = count - len(gone) - calm; len(near) == most || len(ids) == 0 {
+			break
+		}
+	}
+	return near, all, nil
 }

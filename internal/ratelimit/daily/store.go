@@ -58,9 +58,12 @@ type Store interface {
 	Uses(ctx context.Context, of ratelimit.Owner, from, to int64) ([]Use, error)
 	// NearUses returns the greatest uses of a tenant's quotas that have been near their limit, also of former periods.
 	NearUses(ctx context.Context, of ratelimit.Owner) ([]Use, error)
-	// NearTenants returns at most most tenants with quotas that have been near their limit in a period that has not
-	// ended, and the number of all. It looks at the named tenants; nil means all, of which at most MaxNear are known.
-	NearTenants(ctx context.Context, named []string, most int) (ids []string, all int, err error)
+	// NearTenants returns at most most tenants, after the first skip ones, with quotas that have been near their limit
+	// in a period that has not ended, and the number of all. It looks at the named tenants; nil means all, of which at
+	// most MaxNear are known.
+	NearTenants(ctx context.Context, named []string, skip, most int) (ids []string, all int, err error)
+	// ForgetNear removes tenants from those of NearTenants, until they are near a limit again.
+	ForgetNear(ctx context.Context, ids []string) error
 }
 
 // day returns the number of a time's day.

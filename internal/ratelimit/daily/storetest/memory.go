@@ -3,6 +3,7 @@ package storetest
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -137,20 +138,31 @@ func (m *Memory) NearUses(_ context.Context, of ratelimit.Owner) (all []daily.Us
 }
 
 // NearTenants implements daily.Store.
-func (m *Memory) NearTenants(_ context.Context, named []string, most int) (ids []string, all int, err error) {
+func (m *Memory) NearTenants(_ context.Context, named []string, skip, most int) (ids []string, all int, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if named == nil {
 		for id := range m.ends {
 			named = append(named, id)
 		}
+		slices.Sort(named)
 	}
 	for _, id := range named {
 		if m.ends[id].After(time.Now()) {
-			if all++; len(ids) < most {
+			if all++; all > skip && len(ids) < most {
 				ids = append(ids, id)
 			}
 		}
 	}
 	return ids, all, nil
+}
+
+// ForgetNear implements daily.Store.
+func (m *Memory) ForgetNear(_ context.Context, ids []string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, id := range ids {
+		delete(m.ends, id)
+	}
+	return nil
 }

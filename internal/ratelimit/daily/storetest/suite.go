@@ -164,20 +164,39 @@ func testTenants(t *testing.T, open func() daily.Store) {
 	raise(t, s, ratelimit.Owner{ID: "calm"}, perDay(now, 10))
 	month := daily.Use{Limit: call.PerMonth, Day: now, Period: daily.Month(now), Used: 9, Most: 10}
 	raise(t, s, ratelimit.Owner{ID: "month"}, month)
-	ids, all, err := s.NearTenants(t.Context(), nil, 10)
+	ids, all, err := s.NearTenants(t.Context(), nil, 0, 10)
 	check.Must(t, err)
 	slices.Sort(ids)
 	if want := []string{"acme", "globex", "hooli", "month"}; !slices.Equal(ids, want) || all != 4 {
 		t.Errorf("%v of %d", ids, all)
 	}
-	if ids, all, err = s.NearTenants(t.Context(), nil, 2); len(ids) != 2 || all != 4 || err != nil {
+	if ids, all, err = s.NearTenants(t.Context(), nil, 0, 2); len(ids) != 2 || all != 4 || err != nil {
 		t.Errorf("two: %v of %d, %v", ids, all, err)
 	}
-	ids, all, err = s.NearTenants(t.Context(), []string{"calm", "globex", "nobody", "past"}, 10)
+	ids, all, err = s.NearTenants(t.Context(), []string{"calm", "globex", "nobody", "past"}, 0, 10)
 	if !slices.Equal(ids, []string{"globex"}) || all != 1 || err != nil {
 		t.Errorf("named: %v of %d, %v", ids, all, err)
 	}
-	if ids, all, err = s.NearTenants(t.Context(), []string{}, 10); len(ids) > 0 || all != 0 || err != nil {
+	if ids, all, err = s.NearTenants(t.Context(), []string{}, 0, 10); len(ids) > 0 || all != 0 || err != nil {
 		t.Errorf("of none: %v of %d, %v", ids, all, err)
+	}
+	var paged []string
+	for skip := range 5 {
+		ids, _, err = s.NearTenants(t.Context(), nil, skip, 1)
+		check.Must(t, err)
+		paged = append(paged, ids...)
+	}
+	if slices.Sort(paged); !slices.Equal(paged, []string{"acme", "globex", "hooli", "month"}) {
+		t.Errorf("page by page: %v", paged)
+	}
+	check.Must(t, s.ForgetNear(t.Context(), nil))
+	check.Must(t, s.ForgetNear(t.Context(), []string{"acme", "globex", "nobody"}))
+	ids, all, err = s.NearTenants(t.Context(), []string{"acme", "hooli", "month"}, 1, 10)
+	if !slices.Equal(ids, []string{"month"}) || all != 2 || err != nil {
+		t.Errorf("after two were removed: %v of %d, %v", ids, all, err)
+	}
+	raise(t, s, ratelimit.Owner{ID: "acme"}, perDay(now, 91))
+	if ids, _, err = s.NearTenants(t.Context(), []string{"acme"}, 0, 10); len(ids) != 1 || err != nil {
+		t.Errorf("near again: %v, %v", ids, err)
 	}
 }
