@@ -52,25 +52,25 @@ func TestChecks(t *testing.T) {
 		"an error": {func(t check.TB) { check.Must(t, errors.New("100% lost")) }, 0, "100% lost"},
 		"at once":  {func(t check.TB) { check.Until(t, "x", after(0)) }, 0, ""},
 		"soon":     {func(t check.TB) { check.Until(t, "x", after(20)) }, 200 * time.Millisecond, ""},
-		"never":    {func(t check.TB) { check.Until(t, "x", never) }, check.Patience, "waited 30s for x: nothing"},
+		"never":    {func(t check.TB) { check.Until(t, "x", never) }, check.Patience, "waited 1m0s for x: nothing"},
 		"holds": {func(t check.TB) {
 			look := after(20)
 			check.Holds(t, "x", func() bool { done, _ := look(); return done })
 		}, 200 * time.Millisecond, ""},
 		"fails": {func(t check.TB) { check.Succeeds(t, "x", func() error { return errors.New("no") }) }, check.Patience,
-			"waited 30s for x: no"},
+			"waited 1m0s for x: no"},
 		"a value": {func(t check.TB) { check.Received(t, sending(time.Second), "y") }, time.Second, ""},
 		"no value": {func(t check.TB) {
 			check.Received(t, make(chan int), "y")
-		}, check.Patience, "waited 30s for y"},
+		}, check.Patience, "waited 1m0s for y"},
 		"a group": {func(t check.TB) { check.Ended(t, group(time.Second), "y") }, time.Second, ""},
 		"a slow group": {func(t check.TB) {
 			check.Ended(t, group(time.Minute), "y")
-		}, check.Patience, "waited 30s for y"},
+		}, check.Patience, "waited 1m0s for y"},
 		"an event": {func(t check.TB) { onEvent(t, sending(time.Second), after(1)) }, time.Second, ""},
 		"few events": {func(t check.TB) {
 			onEvent(t, sending(time.Second), never)
-		}, check.Patience, "waited 30s for z: nothing"},
+		}, check.Patience, "waited 1m0s for z: nothing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -53,7 +53,7 @@ func TestSilence(t *testing.T) {
 				if took := time.Since(begin); took != Patience {
 					t.Errorf("the call lasted %v, and not %v", took, Patience)
 				}
-				if want := "the test waited 1m0s for " + what + " of /t.T/Call"; status.Code(err) != codes.Canceled ||
+				if want := "the test waited 2m0s for " + what + " of /t.T/Call"; status.Code(err) != codes.Canceled ||
 					!strings.Contains(err.Error(), want) {
 					t.Errorf("the error is %v, and not %s", err, want)
 				}

@@ -19,8 +19,8 @@ import (
 func TestHTTP(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]string{
-		"/silent":      "the test waited 1m0s for the response of /silent",
-		"/interrupted": "the test waited 1m0s for the body of /interrupted",
+		"/silent":      "the test waited 2m0s for the response of /silent",
+		"/interrupted": "the test waited 2m0s for the body of /interrupted",
 		"/slow":        "",
 	} {
 		t.Run(path, func(t *testing.T) {
