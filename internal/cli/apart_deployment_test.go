@@ -303,7 +303,7 @@ func (s *stranger) learn(response string) {
 }
 
 var (
-	aTime      = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]*Z`)
+	aTime      = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]*Z|"p[59]0": ?"[.\d]+s"`)
 	aSignature = regexp.MustCompile(`signature=[\w.%-]+`)
 	aTag       = regexp.MustCompile(`Etag:\[[^\]]*\]`)
 	// aSilence matches a response to Redis having been late, as on a busy machine, here after 10 s. The

@@ -157,7 +157,7 @@ func TestApprovalsCommandLine(t *testing.T) {
 	t.Parallel()
 	nobody := "127.0.0.1:1"
 	for line, want := range map[string]string{
-		"":                      "want approve, deny, list, review, show or watch",
+		"":                      "want approve, deny, history, list, review, show or watch",
 		"allow apr_":            `unknown command "allow"`,
 		"approve":               "ID is missing; write capgate approvals approve ID",
 		"list caps":             `unexpected argument "caps"`,

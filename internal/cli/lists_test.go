@@ -103,7 +103,7 @@ func TestListsOfOperators(t *testing.T) {
 			t.Fatal(resp.Status)
 		}
 	}
-	want("admin", 0, "ID  NAME", "sessions", "list")
+	want("admin", 0, "no sessions", "sessions", "list")
 	signIn()
 	_, text := run("admin", "sessions", "list", "--query", "ADMIN")
 	lines := strings.Split(strings.TrimSpace(text), "\n")
