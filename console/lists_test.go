@@ -53,7 +53,7 @@ func lists(t *testing.T, b *browsertest.Browser) {
 		!slices.Equal(saw.Rows, []int{251, 250}) || !strings.Contains(saw.Defused, `"'=HYPERLINK(""http://evil""`) {
 		t.Errorf("%q, %q, %v rows, the last %q", saw.Retried, saw.Files, saw.Rows, saw.Defused)
 	}
-	if !saw.Kept || !saw.Curl || saw.Arrow != "Explain" || saw.Create != 0 || len(saw.Off) != 2 ||
+	if !saw.Kept || !saw.Curl || saw.Arrow != "Matrix" || saw.Create != 0 || len(saw.Off) != 2 ||
 		saw.Off[0] != float64(0) || saw.Off[1] != "#/policies" {
 		t.Errorf("%+v", saw)
 	}

@@ -25,7 +25,7 @@ export function DayChart({ days }: { days: ApprovalDay[] }) {
         {days.map((d, i) => {
           let y = high;
           return (
-            <g key={d.time}>
+            <g key={i}>
               <title>{`${name(d)}: ${parts.map(([part]) => `${count(d.counts?.[part])} ${part}`).join(", ")}`}</title>
               {parts.map(([part, style]) => {
                 const h = (high * (d.counts?.[part] ?? 0)) / top;
@@ -52,31 +52,33 @@ export function DayChart({ days }: { days: ApprovalDay[] }) {
           </span>
         ))}
       </figcaption>
-      <table class="hidden">
-        <caption>Approvals by day</caption>
-        <thead>
-          <tr>
-            <th scope="col">Day</th>
-            {parts.map(([part]) => (
-              <th key={part} scope="col">
-                {part}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {days
-            .filter((_, i) => sums[i])
-            .map((d) => (
-              <tr key={d.time}>
-                <th scope="row">{name(d)}</th>
-                {parts.map(([part]) => (
-                  <td key={part}>{count(d.counts?.[part])}</td>
-                ))}
-              </tr>
-            ))}
-        </tbody>
-      </table>
+      <div class="hidden">
+        <table>
+          <caption>Approvals by day</caption>
+          <thead>
+            <tr>
+              <th scope="col">Day</th>
+              {parts.map(([part]) => (
+                <th key={part} scope="col">
+                  {part}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {days
+              .filter((_, i) => sums[i])
+              .map((d, i) => (
+                <tr key={i}>
+                  <th scope="row">{name(d)}</th>
+                  {parts.map(([part]) => (
+                    <td key={part}>{count(d.counts?.[part])}</td>
+                  ))}
+                </tr>
+              ))}
+          </tbody>
+        </table>
+      </div>
     </figure>
   );
 }

@@ -81,8 +81,8 @@ export function Days({ tenant, usage }: { tenant: string; usage: ReturnType<type
       <Trouble problem={usage.error} retry={usage.reload} what="limits" />
       {!usage.value && !usage.error && <Loading />}
       {usage.value && all.length === 0 && <Empty>No limit was used on these days (UTC).</Empty>}
-      {all.map((s) => (
-        <Bars key={[s.limit, s.per, s.of].join("\n")} of={s} dates={dates} />
+      {all.map((s, i) => (
+        <Bars key={i} of={s} dates={dates} />
       ))}
     </Card>
   );
