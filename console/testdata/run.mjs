@@ -54,7 +54,7 @@ async function run(name, args) {
     c.on("console", (m) => {
       if (["error", "warning"].includes(m.type()) && !expected.test(m.text())) saw.Complaints.push(m.text());
     });
-    c.on("weberror", (e) => saw.Complaints.push(String(e.error())));
+    c.on("weberror", (e) => saw.Complaints.push(`${e.error()} (${e.page()?.url()})`));
     c.on("dialog", (d) => {
       saw.Dialogs.push(d.message());
       d.dismiss().catch(() => {});

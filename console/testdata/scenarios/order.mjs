@@ -8,6 +8,7 @@ export default async ({ context, args }) => {
     user: "carol",
     capability: "mail",
     tool: "send",
+    arguments_json: "{}",
     state,
     create_time: "2026-01-02T03:04:05.5Z",
     expire_time: "2126-01-02T03:04:05Z",

@@ -1,6 +1,7 @@
 // The calls of a fleet, backend, tool or tenant over an hour, a day or a week.
 import type { HistorySums, Past } from "../../api/types";
 import { useGet } from "../load";
+import { own } from "../own";
 import { Card, Empty, Facts, Failure, Loading } from "../parts";
 import { useFilters } from "../route";
 import { Exact } from "../Time";
@@ -73,8 +74,8 @@ function Charts({ past }: { past: Past }) {
         <div>
           <h3>Refused, by reason</h3>
           <ul class="reasons">
-            {(past.reasons ?? []).map((r) => (
-              <li key={r.reason}>
+            {(past.reasons ?? []).map((r, i) => (
+              <li key={i}>
                 <a href={"#/calls?reason=" + encodeURIComponent(r.reason ?? "")}>
                   <Untrusted text={r.reason} mono most={80} />
                 </a>{" "}
@@ -90,9 +91,9 @@ function Charts({ past }: { past: Past }) {
             {marks.length} {marks.length === 1 ? "event" : "events"} of the installation
           </summary>
           <ul class="marks">
-            {marks.map((m) => (
-              <li key={`${m.time}${m.kind}${m.replica}${m.text}`}>
-                <Exact time={m.time} /> {words[m.kind ?? ""] ?? "event"} <Untrusted text={m.text} mono most={100} />{" "}
+            {marks.map((m, i) => (
+              <li key={i}>
+                <Exact time={m.time} /> {own(words, m.kind) ?? "event"} <Untrusted text={m.text} mono most={100} />{" "}
                 <span class="dim">
                   at <Untrusted text={m.replica} mono most={60} />
                 </span>

@@ -45,20 +45,11 @@ function Frame({
         );
       })}
       {children}
-      {marks.map((m) => {
+      {marks.map((m, i) => {
         const at = place(m, steps);
         if (at === undefined) return null;
         const x = left + at * width;
-        return (
-          <line
-            key={`${m.time}${m.kind}${m.replica}${m.text}`}
-            x1={x}
-            x2={x}
-            y1={above}
-            y2={above + high}
-            class="mark"
-          />
-        );
+        return <line key={i} x1={x} x2={x} y1={above} y2={above + high} class="mark" />;
       })}
       {[0, 1, 2, 3].map((n) => {
         const step = steps[Math.floor((n * steps.length) / 4)];
@@ -85,7 +76,7 @@ export function CallsChart({ steps, marks }: Props) {
         {steps.map((s, i) => {
           let y = above + high;
           return (
-            <g key={s.time}>
+            <g key={i}>
               {parts.map(([field, style]) => {
                 const h = (high * (s.sums?.[field] ?? 0)) / top;
                 y -= h;
@@ -176,7 +167,7 @@ export function StateChart({ steps }: { steps: HistoryStep[] }) {
         {steps.map((s, i) => {
           const up = s.sums?.usable;
           const style = up === undefined ? "unknown" : up >= 1 ? "up" : up > 0 ? "partly" : "down";
-          return <rect key={s.time} x={left + i * step} width={step} y={3} height={16} class={style} />;
+          return <rect key={i} x={left + i * step} width={step} y={3} height={16} class={style} />;
         })}
       </svg>
       <figcaption class="legend small dim">
@@ -237,11 +228,11 @@ function Numbers({
           </tr>
         </thead>
         <tbody>
-          {steps.map((s) => (
-            <tr key={s.time}>
+          {steps.map((s, at) => (
+            <tr key={at}>
               <th scope="row">{name(s, all)}</th>
               {cells(s).map((c, i) => (
-                <td key={heads[i]}>{c ?? 0}</td>
+                <td key={i}>{c ?? 0}</td>
               ))}
             </tr>
           ))}

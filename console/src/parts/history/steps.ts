@@ -50,10 +50,11 @@ export function runs(values: (number | undefined)[]): [number, number][][] {
   return all;
 }
 
-/** name is the time of a step, as exact as the span needs. */
+/** name is the time of a step, as exact as the span needs; "–" if it has none. */
 export function name(step: HistoryStep, steps: HistoryStep[]): string {
   const length = Date.parse(steps[1]?.time ?? "") - Date.parse(steps[0]?.time ?? "");
-  return (length >= 3_600_000 ? day : hour).format(new Date(step.time ?? ""));
+  const at = Date.parse(step.time ?? "");
+  return Number.isNaN(at) ? "–" : (length >= 3_600_000 ? day : hour).format(at);
 }
 
 const hour = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
