@@ -83,6 +83,7 @@ func (c *approvalsHistory) run(cmd *cobra.Command, conn grpc.ClientConnInterface
 func (c *approvalsHistory) print(w io.Writer, all *capgatepb.ListPastApprovalsResponse) {
 	t := newTable("ENDED", "OUTCOME", "TOOL", "USER", "AGENT", "TOOK", "ANSWERED BY", "COMMENT", "CAPABILITY", "TENANT",
 		"ID")
+	t.none = "no approvals have ended"
 	t.on(c.out)
 	t.spare = []string{"ID", "TENANT", "CAPABILITY", "AGENT", "COMMENT"}
 	for _, p := range all.GetApprovals() {
