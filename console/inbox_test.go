@@ -79,7 +79,7 @@ func inbox(t *testing.T, b *browsertest.Browser) {
 	}
 }
 
-// chosen is what a person saw who answered approvals that are not alike.
+// chosen has what the dialog shows when approvals that are not alike are answered together.
 type chosen struct {
 	Found, Answers            []string
 	Count, Title, Shown, Left string

@@ -116,7 +116,7 @@ func (c *callsCommand) list(ctx context.Context, client capgatepb.CallsClient) (
 // maxCounted bounds the calls that are counted but not shown.
 const maxCounted = 5000
 
-// others says how many calls are not shown, and how to see them; "": there are none.
+// others returns the number of calls that are not shown and the flag that shows them, as text; "" if all are shown.
 func (c *callsCommand) others(ctx context.Context, client capgatepb.CallsClient, shown *capgatepb.ListCallsResponse) (
 	text string) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)

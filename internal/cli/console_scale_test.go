@@ -15,7 +15,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// scale is how much of the full size of consoleScale runs. make console-scale runs all of it, on a quiet machine.
+// scale is the share of the full size that consoleScale uses. make console-scale sets 1, for a quiet machine.
 var scale = flag.Float64("scale", 0.04, "share of 500 fleets of 50 backends, 5,000 tools and 5,000 approvals")
 
 // perManifest is the number of tools of a manifest.
@@ -52,7 +52,7 @@ func consoleScale(t *testing.T, b *browsertest.Browser) {
 		"manifests: [" + manyTools(t, tools/perManifest) + "]\nfleets:\n")
 	for i := range fleets {
 		fmt.Fprintf(&config, "- {capability: f%03d, policy: ask, slow_start: 0s, backends: [", i)
-		for j := range backends { // one server, at its address and at ports that nobody has
+		for j := range backends { // one server at its address, and addresses without a server
 			addr := "127.0.0.1:" + port
 			if j > 0 {
 				addr = fmt.Sprintf("127.0.%d.%d:1", 1+i%250, j)

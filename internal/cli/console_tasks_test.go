@@ -15,7 +15,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// taskOfPerson is what a person comes to the console for.
+// taskOfPerson bounds the clicks of a task in the console.
 type taskOfPerson struct {
 	clicks int    // at most; a chosen option and a pressed key count as clicks
 	texts  int    // pasted, at most

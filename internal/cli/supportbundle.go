@@ -179,7 +179,7 @@ func bundledConfig(file string) ([]byte, error) {
 	return yaml.Marshal(&document)
 }
 
-// urls are what begins with a scheme: its account, and what follows the host.
+// urls matches a URL: the scheme, the host, and the rest. It drops the account.
 var urls = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9+.-]*://)(?:[^/?#]*@)?([^/?#@]*)(.*)$`)
 
 // withoutSecrets removes comments, cuts URLs after their host, and removes hashes of keys. All else that a valid

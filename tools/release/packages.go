@@ -14,7 +14,7 @@ import (
 	_ "github.com/goreleaser/nfpm/v2/rpm"
 )
 
-// formats are those of packages.
+// formats lists the package formats.
 var formats = []string{"deb", "rpm"}
 
 // makePackages writes a package of each format for each Linux platform.

@@ -25,7 +25,10 @@ interface Props {
   onEnd(): void;
 }
 
-/** Run calls a tool and shows its result, at its end or as it comes. A call that was asked about is repeated with its approval. */
+/**
+ * Run calls a tool and shows its result, at its end or as it comes. A call that needs approval is repeated with the
+ * approval.
+ */
 export function Run({ of, args, onEnd }: Props) {
   const [shown, setShown] = useState<Shown>();
   const [problem, setProblem] = useState<Problem>();

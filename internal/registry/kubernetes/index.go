@@ -2,7 +2,7 @@ package kubernetes
 
 import "github.com/capgate/capgate/internal/lib/kubeapi"
 
-// sliceIndex finds the slices of targets, so that many targets cost no more than their own slices.
+// sliceIndex has the slices by namespace and Service. A target with a service reads only its slices.
 type sliceIndex struct {
 	byService   map[kubeapi.Key][]*endpointSlice // by namespace and name of the Service
 	byNamespace map[string][]*endpointSlice      // those of a Service
