@@ -102,7 +102,6 @@ func TestCostOfArchivedCalls(t *testing.T) {
 	check.Must(t, err)
 	raw := redis.NewClient(options)
 	t.Cleanup(func() { _ = raw.Close() })
-	before := usedMemory(t, raw)
 	for at := range calls / 100 {
 		var batch []recent.Call
 		for i := range 100 {
@@ -114,7 +113,7 @@ func TestCostOfArchivedCalls(t *testing.T) {
 		}
 		check.Must(t, s.Recent().Keep(t.Context(), batch, recent.Bounds{Calls: calls, Days: 1}))
 	}
-	if got := (usedMemory(t, raw) - before) / calls; got > most || got < most/3 {
+	if got := bytesOfKeys(t, raw) / calls; got > most || got < most/3 {
 		t.Errorf("a call has %d bytes, and the page says up to %d", got, most)
 	} else {
 		t.Logf("%d bytes a call", got)
