@@ -11,33 +11,25 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/capgate/capgate/gateway/builtin/listing"
 	"github.com/capgate/capgate/gateway/frontdoor/mcp/tools"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
+type listedTools = tools.Usable // the field is not named as its method
+
 // watched notifies the test when a list is read.
 type watched struct {
-	of   tools.Usable
+	listedTools
 	next chan struct{}
-}
-
-func (w *watched) Usable(ctx context.Context, caller tenant.Identity, from string,
-	visit func(string, []listing.UsableTool) bool) error {
-	return w.of.Usable(ctx, caller, from, visit)
 }
 
 func (w *watched) Fingerprint(ctx context.Context, caller *tenant.Identity, hints func(string, string) byte) (
 	[sha256.Size]byte, error) {
-	sum, err := w.of.Fingerprint(ctx, caller, hints)
+	sum, err := w.listedTools.Fingerprint(ctx, caller, hints)
 	w.next <- struct{}{}
 	return sum, err
-}
-
-func (w *watched) May(ctx context.Context, caller *tenant.Identity, capability, tool string) bool {
-	return w.of.May(ctx, caller, capability, tool)
 }
 
 // changeStream is an open stream of change notifications.
@@ -91,7 +83,7 @@ func TestMCPListChanged(t *testing.T) {
 		t.Run(revision, func(t *testing.T) {
 			t.Parallel()
 			looks := &watched{next: make(chan struct{}, 10)}
-			f := startMCP(t, func(o *gatewaytest.Options) { looks.of, o.MCP.Usable = o.MCP.Usable, looks })
+			f := startMCP(t, func(o *gatewaytest.Options) { looks.listedTools, o.MCP.Usable = o.MCP.Usable, looks })
 			s := f.listen(t, revision)
 			begun, changed, ended := "", `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`, "EOF"
 			if revision == revisions[0] {

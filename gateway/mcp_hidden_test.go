@@ -62,3 +62,35 @@ func TestMCPHiddenTools(t *testing.T) {
 		})
 	}
 }
+
+// TestMCPUndiscoveredTools: while the tools of a capability are not known, a call says so, whatever rules say about the
+// tool. A capability that does not exist has no tools.
+func TestMCPUndiscoveredTools(t *testing.T) {
+	t.Parallel()
+	f := startMCP(t, func(o *gatewaytest.Options) {
+		o.Fleets = append(o.Fleets, gatewaytest.Fleet{Capability: "late", Backends: o.Fleets[0].Backends})
+		o.Policy.Store.(*ruled).rules[on("late", "hidden")] = call.Block //nolint:forcetypeassert // it is one
+	})
+	f.known.Replace(map[string]catalog.Declaration{"late": {Policy: call.Allow, Validate: true,
+		Manifest: &manifest.Manifest{Dynamic: true, DiscoveryTool: "list_tools"}}})
+	invoke := func(tool string) string {
+		_, text := f.post(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+tool+`"}}`,
+			"X-Request-Id", "r")
+		return text
+	}
+	unknown := invoke("late__" + gatewaytest.Echo)
+	for _, part := range []string{`"reason":"TOOLS_UNKNOWN"`, `"code":"UNAVAILABLE"`, "not known yet", `"retry_after":1`} {
+		if !strings.Contains(unknown, part) {
+			t.Errorf("without %s: %s", part, unknown)
+		}
+	}
+	if got := invoke("late__hidden"); got != unknown {
+		t.Errorf("a blocked tool: %s, another: %s", got, unknown)
+	}
+	if got := invoke("absent__echo"); !strings.Contains(got, "no capability") {
+		t.Errorf("of an unknown capability: %s", got)
+	}
+	if n := len(f.capability.Seen()); n != 0 {
+		t.Errorf("%d calls at the backend", n)
+	}
+}

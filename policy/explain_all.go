@@ -13,7 +13,7 @@ import (
 func (d *Decider) ExplainAll(ctx context.Context, calls []*call.Call, store Store) ([]Decision, error) {
 	var stores []Store
 	if store != nil {
-		b := &batch{store: store, found: map[string]map[Name]Found{}}
+		b := newBatch(store.Find)
 		for _, c := range calls { // to learn the names of the rules
 			if _, _, err := d.Explain(ctx, c, b); err != nil {
 				return nil, err
@@ -37,30 +37,40 @@ func (d *Decider) ExplainAll(ctx context.Context, calls []*call.Call, store Stor
 
 // batch is a Store of the rules that were requested before it was loaded. Until then it has none.
 type batch struct {
-	store Store
+	find  func(ctx context.Context, tenant string, names []Name) ([]Found, error)
 	found map[string]map[Name]Found // by tenant
+}
+
+func newBatch(find func(ctx context.Context, tenant string, names []Name) ([]Found, error)) *batch {
+	return &batch{find: find, found: map[string]map[Name]Found{}}
 }
 
 // Find implements Store.
 func (b *batch) Find(_ context.Context, tenant string, names []Name) ([]Found, error) {
+	found := make([]Found, len(names))
+	for i, n := range names {
+		found[i] = b.get(tenant, n)
+	}
+	return found, nil
+}
+
+// get returns a rule, and requests it.
+func (b *batch) get(tenant string, n Name) Found {
 	all := b.found[tenant]
 	if all == nil {
 		all = map[Name]Found{}
 		b.found[tenant] = all
 	}
-	found := make([]Found, len(names))
-	for i, n := range names {
-		found[i] = all[n]
-		all[n] = found[i]
-	}
-	return found, nil
+	found := all[n]
+	all[n] = found
+	return found
 }
 
-// load queries the store for all names.
+// load queries the store for all requested rules, with few queries for each tenant.
 func (b *batch) load(ctx context.Context) error {
 	for tenant, found := range b.found {
 		for names := range slices.Chunk(slices.Collect(maps.Keys(found)), maxNamesPerQuery) {
-			answers, err := b.store.Find(ctx, tenant, names)
+			answers, err := b.find(ctx, tenant, names)
 			if err != nil {
 				return err
 			}

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"time"
 
@@ -115,31 +114,20 @@ func (e ending) over(rule ending) ending {
 
 // findRulesOfKeys finds the matches of keys: a few queries for each tenant.
 func (d *Decider) findRulesOfKeys(ctx context.Context, store Store, keys []Key) ([]ending, error) {
-	wanted := map[string]map[Name]Found{} // by tenant; many keys need the same rules
+	rules := newBatch(func(ctx context.Context, tenant string, names []Name) ([]Found, error) {
+		return d.query(ctx, store, tenant, names)
+	})
 	for i := range keys {
-		each(&keys[i], func(tenant string, l leveled) {
-			if wanted[tenant] == nil {
-				wanted[tenant] = map[Name]Found{}
-			}
-			wanted[tenant][l.Name] = Found{}
-		})
+		each(&keys[i], func(tenant string, l leveled) { rules.get(tenant, l.Name) })
 	}
-	for tenant, found := range wanted {
-		for names := range slices.Chunk(slices.Collect(maps.Keys(found)), maxNamesPerQuery) {
-			answers, err := d.query(ctx, store, tenant, names)
-			if err != nil {
-				return nil, err
-			}
-			for i, n := range names {
-				found[n] = answers[i]
-			}
-		}
+	if err := rules.load(ctx); err != nil {
+		return nil, err
 	}
 	ruled := make([]ending, len(keys))
 	for i := range keys {
 		at := 0
 		each(&keys[i], func(tenant string, l leveled) {
-			if f := wanted[tenant][l.Name]; f.Present && ruled[i].scope == noRule {
+			if f := rules.get(tenant, l.Name); f.Present && ruled[i].scope == noRule {
 				ruled[i] = ending{l.match(&f), f.Expires, at}
 			}
 			at++

@@ -66,10 +66,7 @@ func (c *approvalsCommand) tenantFlag(fs *pflag.FlagSet) {
 }
 
 func (c *approvalsCommand) filterFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&c.filter.User, "user", "", "only calls of the user with this `name`")
-	fs.StringVar(&c.filter.Agent, "agent", "", "only calls of the agent with this `name`")
-	fs.StringVar(&c.filter.Capability, "capability", "", "only calls of the capability with this `id`")
-	fs.StringVar(&c.filter.Tool, "tool", "", "only calls of the tool with this `name`")
+	addSubjectFlags(fs, &c.filter.User, &c.filter.Agent, &c.filter.Capability, &c.filter.Tool)
 }
 
 func (c *approvalsCommand) listFlags(fs *pflag.FlagSet) {

@@ -44,10 +44,7 @@ func (c *approvalsHistory) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&f.Tenant, "tenant", "", "`name` of the tenant; default all")
 	fs.StringVar(&f.Outcome, "outcome", "", "only this `outcome`: approved, denied, expired or withdrawn")
 	fs.StringVar(&f.AnsweredBy, "answered-by", "", "only answers of people with this `name` or a part of it")
-	fs.StringVar(&f.User, "user", "", "only calls of the user with this `name`")
-	fs.StringVar(&f.Agent, "agent", "", "only calls of the agent with this `name`")
-	fs.StringVar(&f.Capability, "capability", "", "only calls of the capability with this `id`")
-	fs.StringVar(&f.Tool, "tool", "", "only calls of the tool with this `name`")
+	addSubjectFlags(fs, &f.User, &f.Agent, &f.Capability, &f.Tool)
 	fs.StringVar(&f.Query, "query", "", "only approvals with these `words` in a text, such as a comment or an id")
 }
 

@@ -42,6 +42,14 @@ func overPublic(use, about string, most time.Duration, run calls, flags ...func(
 	return over(addPublic, use, about, most, run, flags)
 }
 
+// addSubjectFlags adds the flags that filter calls by their caller and their tool.
+func addSubjectFlags(fs *pflag.FlagSet, user, agent, capability, tool *string) {
+	fs.StringVar(user, "user", "", "only calls of the user with this `name`")
+	fs.StringVar(agent, "agent", "", "only calls of the agent with this `name`")
+	fs.StringVar(capability, "capability", "", "only calls of the capability with this `id`")
+	fs.StringVar(tool, "tool", "", "only calls of the tool with this `name`")
+}
+
 func over(addPort func(*cobra.Command) *gatewayPort, use, about string, most time.Duration, run calls,
 	flags []func(*pflag.FlagSet)) *cobra.Command {
 	c := &cobra.Command{Use: use, Short: about}

@@ -28,10 +28,10 @@ var refusedUnknown = &call.Refusal{Kind: call.Unavailable, Reason: "TOOLS_UNKNOW
 // It only reads the catalog. As for every call, the scope invoke is sufficient. The error is a *call.Refusal, or that
 // of ctx.
 func (s *Server) Discovered(ctx context.Context, caller tenant.Identity, id string) ([]byte, error) {
-	tools, known := s.tools.Tools(id)
-	if !known {
-		return nil, refusedUnknown
+	if refusal := s.Undiscovered(id); refusal != nil {
+		return nil, refusal
 	}
+	tools, _ := s.tools.Tools(id)
 	list := []discovered{}
 	for _, t := range tools {
 		d, refusal := s.fetch(ctx, &caller, id, t.Name)

@@ -103,6 +103,14 @@ func (s *Server) Absent(ctx context.Context, caller *tenant.Identity, capability
 	return err == nil && named.Verdict == other.Verdict && named.Level == other.Level
 }
 
+// Undiscovered returns the refusal of requests for the tools of a capability, while they are not known.
+func (s *Server) Undiscovered(capability string) *call.Refusal {
+	if _, known := s.tools.Tools(capability); known {
+		return nil
+	}
+	return refusedUnknown
+}
+
 func (s *Server) decide(ctx context.Context, caller tenant.Identity, capability, tool string) (policy.Decision, error) {
 	d, refusal := s.fetch(ctx, &caller, capability, tool)
 	if refusal != nil {

@@ -87,6 +87,9 @@ type Catalog interface {
 	// ctx or the caller's credential ends, or the gateway stops. The error is that of changed, or a gRPC status.
 	Watch(ctx context.Context, changed func() error) error
 	View
+	// Undiscovered returns, from memory, the gRPC status of a capability that the caller of ctx sees, and whose tools
+	// are not known yet; nil: they are, or it is not visible.
+	Undiscovered(ctx context.Context, capability string) error
 	// Known reports, from memory, whether a capability is known to have a tool, for any caller.
 	Known(capability, tool string) bool
 	// Schema returns, from memory, the JSON Schema of a tool's arguments; nil means that it is unknown, or the

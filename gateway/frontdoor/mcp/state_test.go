@@ -56,6 +56,8 @@ func newAsking(t *testing.T) *asking {
 	return a
 }
 
+func (*asking) Undiscovered(context.Context, string) error { return nil }
+
 func (*asking) Known(string, string) bool { return true }
 
 func (*asking) Sees(context.Context, string) bool { return true }

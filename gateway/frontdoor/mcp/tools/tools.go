@@ -60,6 +60,7 @@ type Usable interface {
 	Usable(ctx context.Context, caller tenant.Identity, from string,
 		visit func(capability string, tools []listing.UsableTool) bool) error
 	May(ctx context.Context, caller *tenant.Identity, capability, tool string) bool
+	Undiscovered(capability string) *call.Refusal // nil: the tools of the capability are known
 	Fingerprint(ctx context.Context, caller *tenant.Identity,
 		hints func(capability, tool string) byte) ([sha256.Size]byte,
 		error)
@@ -262,6 +263,16 @@ func (t toolsOf) absent(ctx context.Context, capability, tool string) bool {
 	caller := &web.From(ctx).Identity
 	return t.Absent != nil && !t.Known(capability, tool) && caller.Sees(capability) &&
 		t.Absent(ctx, caller, capability, tool)
+}
+
+// Undiscovered implements mcp.Catalog.
+func (t toolsOf) Undiscovered(ctx context.Context, capability string) error {
+	refusal := t.Usable.Undiscovered(capability)
+	if caller := web.From(ctx).Identity; refusal == nil || !caller.Sees(capability) ||
+		t.router.Table().Fleet(capability) == nil {
+		return nil
+	}
+	return status.Answer(refusal).Err()
 }
 
 // Known implements mcp.Catalog.
