@@ -79,7 +79,8 @@ func TestMCPUndiscoveredTools(t *testing.T) {
 		return text
 	}
 	unknown := invoke("late__" + gatewaytest.Echo)
-	for _, part := range []string{`"reason":"TOOLS_UNKNOWN"`, `"code":"UNAVAILABLE"`, "not known yet", `"retry_after":1`} {
+	for _, part := range []string{`"reason":"TOOLS_UNKNOWN"`, `"code":"UNAVAILABLE"`, "not known yet",
+		`"retry_after":1`} {
 		if !strings.Contains(unknown, part) {
 			t.Errorf("without %s: %s", part, unknown)
 		}

@@ -295,9 +295,7 @@ var words = map[string][]string{
 	"approval_id":   {"⟦approval⟧", "⟦approval⟧", "«approval»", "x", ""},
 	"page_token":    {"", "", "", "⟦token⟧", "⟦token⟧", "«token»", "«place»", "x"},
 	"state":         {"", "pending", "used", "x"}, "outcome": {"", "approved", "x"}, "answered_by": {"", "k"},
-	"order": {"", "", "x"},
-	// What is searched for has a character that no random id has: ids differ between deployments.
-	"query":         {"", "", "s1", "of-acme"},
+	"order": {"", "", "x"}, "query": {"", "", "s1", "of-acme"}, // part of no random id, which differ
 	"by":            {"", "ann"},
 	"comment":       {"", "well"},
 	"remember":      {"", "call", "session"},

@@ -50,8 +50,8 @@ const (
 )
 
 // hidden returns the rejection of a call of a tool that does not exist, or that policy hides from the caller of ctx.
-// It only depends on the name and on the tools that the caller may call, or on that they are not known. capability is empty if the name belongs to
-// none.
+// It only depends on the name and on the tools that the caller may call, or on that they are not known. capability is
+// empty if the name belongs to none.
 func (h *Handler) hidden(ctx context.Context, name, capability string) error {
 	if err := h.cfg.Catalog.Undiscovered(ctx, capability); err != nil {
 		return err
