@@ -3,37 +3,20 @@ package deploy
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
-	"math/rand/v2"
-	"net"
-	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v4"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 
-	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/check"
-	"github.com/capgate/capgate/internal/testkit/clienttest"
-	"github.com/capgate/capgate/internal/testkit/dnstest"
-	"github.com/capgate/capgate/internal/testkit/gatewaytest"
-	"github.com/capgate/capgate/internal/testkit/redistest"
-	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
 // The compose file is what the compose specification describes, what it names is there,
@@ -45,13 +28,18 @@ func TestCompose(t *testing.T) {
 		t.Errorf("stop_grace_period: %v", grace)
 	}
 	checkComposed(t, services)
+	checkHealthchecks(t, services)
 	for _, fault := range networkFaults(file) {
 		t.Error(fault)
 	}
-	redis := fmt.Sprint(list(field(services["redis"], "command")))
-	if mounts := list(field(services["redis"], "volumes")); !strings.Contains(redis, "--dir /data ") ||
-		!strings.Contains(redis, "--appendonly yes") || !slices.Contains(mounts, "redis:/data") {
-		t.Errorf("Redis loses its data when its container is replaced: %s, %v", redis, mounts)
+	for name, keeps := range map[string][2]string{"redis": {"redis:/data", "--dir /data --save \"\" --appendonly yes"},
+		"prometheus": {"prometheus:/prometheus", "--storage.tsdb.path=/prometheus"},
+		"grafana":    {"grafana:/var/lib/grafana", ""}} {
+		command := strings.Join(list(field(services[name], "command")), " ")
+		if mounts := list(field(services[name], "volumes")); !strings.Contains(command, keeps[1]) ||
+			!slices.Contains(mounts, keeps[0]) {
+			t.Errorf("%s loses its data when its container is replaced: %s, %v", name, command, mounts)
+		}
 	}
 	command(t, "haproxy", "-c", "-f", "compose/haproxy.cfg")
 }
@@ -105,7 +93,7 @@ func TestComposeNetworksAreChecked(t *testing.T) {
 		{"    networks: [capabilities]\n", ""},
 		{"networks: [store]", "networks: [store, capabilities]"},
 		{"    networks: [store]\n", ""},
-		{"    depends_on: [prometheus]\n", "    networks: [default, store]\n"},
+		{"      - grafana:/var/lib/grafana\n", "      - grafana:/var/lib/grafana\n    networks: [default, store]\n"},
 	} {
 		var file any
 		check.Must(t, yaml.Unmarshal([]byte(replace(t, string(text), edit[0], edit[1])), &file))
@@ -152,7 +140,7 @@ func checkCompose(t *testing.T, name string) (file any, services map[string]any)
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		for _, other := range list(field(service, "depends_on")) {
+		for other := range dependencies(service) {
 			if services[other] == nil {
 				t.Errorf("%s depends on %s, which there is not", name, other)
 			}
@@ -203,193 +191,4 @@ func replace(t *testing.T, text string, pairs ...string) string {
 		text = strings.ReplaceAll(text, pairs[i], pairs[i+1])
 	}
 	return text
-}
-
-// The ports of the gateways, and of haproxy: not those that a gateway has unless it is told otherwise, or one that
-// listens at all addresses of this machine would be in the way; nor those that the kernel gives to who asks for any.
-const (
-	publicPort = ":20201"
-	adminPort  = ":20202"
-)
-
-// fleet is three gateways behind haproxy, as compose runs them.
-type fleet struct {
-	host     func(n int) string // addresses that nobody else has
-	file     string             // configuration of the gateways
-	gateways []*process
-	failed   atomic.Int64
-
-	capability *gatewaytest.Capability
-	stopLoad   func()
-}
-
-// A real haproxy with the configuration that is deployed finds three real gateways,
-// spreads calls over them, tells them who calls, and loses no call when one is replaced.
-func TestHaproxy(t *testing.T) {
-	t.Parallel()
-	network := fmt.Sprintf("127.%d.%d.", 1+rand.IntN(254), rand.IntN(256))
-	f := &fleet{host: func(n int) string { return fmt.Sprint(network, n) }}
-	f.startGateways(t)
-	f.startHaproxy(t)
-	client := f.dial(t)
-	check.Succeeds(t, "a call", func() error { return invoke(t.Context(), client) })
-	f.load(t)
-	f.served(t)
-
-	resp, err := clienttest.HTTP.Post("http://"+f.host(9)+publicPort+"/v1/capabilities/weather/invoke",
-		"application/json",
-		strings.NewReader(`{"tool_name":"echo","args":{"a":1}}`))
-	check.Must(t, err)
-	defer resp.Body.Close()
-	if body, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusOK ||
-		!strings.Contains(string(body), `{"a":1}`) {
-		t.Errorf("JSON over HTTP/1.1: %s %s %v", resp.Status, body, err)
-	}
-
-	check.Must(t, f.gateways[0].cmd.Process.Signal(syscall.SIGTERM))
-	check.Received(t, f.gateways[0].exited, "the end of a gateway")
-	f.gateways[0] = f.startGateway(t, 0)
-	f.served(t)
-	if n := f.failed.Load(); n > 0 {
-		t.Errorf("%d calls failed", n)
-	}
-	for _, g := range f.gateways {
-		g.wait(t, `"client":"`+f.host(77)+`"`)
-	}
-	f.stopLoad()
-	f.runsOnce(t)
-}
-
-// runsOnce kills gateways while calls run: no client gets told that its call did not run, so none runs twice.
-func (f *fleet) runsOnce(t *testing.T) {
-	t.Helper()
-	before := len(f.capability.Seen())
-	var running sync.WaitGroup
-	const calls = 9
-	for i := range calls {
-		client := f.dial(t)
-		running.Go(func() {
-			_, _ = client.Invoke(t.Context(), &docpb.InvokeRequest{CapabilityId: "weather", ToolName: gatewaytest.Block,
-				ArgsJson: fmt.Appendf(nil, `{"call":%d}`, i)}) // those of the last gateway succeed
-		})
-	}
-	for range calls {
-		check.Received(t, f.capability.Blocked(), "a call at the capability")
-	}
-	for _, g := range f.gateways[:2] {
-		check.Must(t, g.cmd.Process.Kill())
-		check.Received(t, g.exited, "the end of a gateway")
-	}
-	f.capability.Release()
-	check.Ended(t, &running, "the calls to end")
-	runs := map[string]int{}
-	for _, s := range f.capability.Seen()[before:] {
-		if s.Request.GetToolName() == gatewaytest.Block {
-			runs[string(s.Request.GetArgsJson())]++
-		}
-	}
-	for args, n := range runs {
-		if n != 1 {
-			t.Errorf("the call %s ran %d times", args, n)
-		}
-	}
-	if len(runs) != calls {
-		t.Errorf("%d of %d calls ran", len(runs), calls)
-	}
-}
-
-func (f *fleet) startGateways(t *testing.T) {
-	t.Helper()
-	text, err := os.ReadFile("compose/config/capgate.yaml")
-	check.Must(t, err)
-	f.capability = gatewaytest.NewCapability("weather")
-	backend := f.capability.Serve(t, call.Doc).Addr
-	config := replace(t, string(text), `"redis://capgate@redis:6379", password_file: /run/secrets/redis_password`,
-		`"`+redistest.Start(t).URL()+`"`, "dns:///weather:50051", backend, "172.16.0.0/12, 192.168.0.0/16",
-		"127.0.0.1/32")
-	f.file = filepath.Join(t.TempDir(), "capgate.yaml")
-	check.Must(t, os.WriteFile(f.file, []byte(config), 0o600))
-	for i := range 3 {
-		f.gateways = append(f.gateways, f.startGateway(t, i))
-	}
-}
-
-func (f *fleet) startGateway(t *testing.T, i int) *process {
-	t.Helper()
-	p := start(t, capgate, "serve", "--config", f.file, "--listen", f.host(i+1)+publicPort, "--admin",
-		f.host(i+1)+adminPort)
-	p.wait(t, `"msg":"serving"`)
-	return p
-}
-
-func (f *fleet) startHaproxy(t *testing.T) {
-	t.Helper()
-	dns := dnstest.Start(t)
-	dns.Set("gateways.", f.host(1), f.host(2), f.host(3))
-	text, err := os.ReadFile("compose/haproxy.cfg")
-	check.Must(t, err)
-	file := filepath.Join(t.TempDir(), "haproxy.cfg")
-	check.Must(t, os.WriteFile(file, []byte(replace(t, string(text), "127.0.0.11:53", dns.Addr, "bind :8080",
-		"bind "+f.host(9)+publicPort,
-		"gateways:8080", "gateways"+publicPort, "check port 8081", "check port "+adminPort[1:])), 0o600))
-	start(t, "haproxy", "-db", "-f", file)
-}
-
-// dial returns a client with an address of its own.
-func (f *fleet) dial(t *testing.T) docpb.CapabilityClient {
-	t.Helper()
-	conn, client := f.connect(t)
-	t.Cleanup(func() { _ = conn.Close() })
-	return client
-}
-
-// connect is dial with the connection, which the caller closes.
-func (f *fleet) connect(t *testing.T) (*grpc.ClientConn, docpb.CapabilityClient) {
-	t.Helper()
-	conn, err := clienttest.NewConn("passthrough:///"+f.host(9)+publicPort,
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
-			d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(f.host(77))}}
-			return d.DialContext(ctx, "tcp", addr)
-		}))
-	check.Must(t, err)
-	return conn, docpb.NewCapabilityClient(conn)
-}
-
-func invoke(ctx context.Context, client docpb.CapabilityClient) error {
-	_, err := client.Invoke(ctx, &docpb.InvokeRequest{CapabilityId: "weather", ToolName: gatewaytest.Echo,
-		ArgsJson: []byte("{}")})
-	return err
-}
-
-// load calls until the test ends. As haproxy passes connections on, new ones reach each gateway.
-func (f *fleet) load(t *testing.T) {
-	t.Helper()
-	ctx, stop := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	f.stopLoad = func() { stop(); check.Ended(t, &running, "the background work to end") }
-	t.Cleanup(f.stopLoad)
-	for range 4 {
-		running.Go(func() {
-			conn, client := f.connect(t)
-			defer func() { _ = conn.Close() }()
-			for pace := time.NewTicker(5 * time.Millisecond); ctx.Err() == nil; <-pace.C {
-				if err := invoke(ctx, client); err != nil && ctx.Err() == nil && f.failed.Add(1) == 1 {
-					t.Logf("the first call that failed: %v", err)
-				}
-				if rand.IntN(20) == 0 {
-					_ = conn.Close()
-					conn, client = f.connect(t)
-				}
-			}
-		})
-	}
-}
-
-// served waits until every gateway has had a call.
-func (f *fleet) served(t *testing.T) {
-	t.Helper()
-	for _, g := range f.gateways {
-		g.wait(t, `"msg":"call"`)
-	}
 }

@@ -26,7 +26,7 @@ import (
 
 const demoHelp = `The gateway has embedded defaults, and runs with its backends in one process, until Ctrl-C. It prints
 a line for each call. With --log-level it prints its log instead. --openparallax adds an OpenParallax
-engine, whose agent follows a script.`
+engine, whose agent follows a script. --weather serves only the capability, for a gateway elsewhere.`
 
 // demoReplicas is the number of backends of the demonstration. They share one store of
 // artifacts, as replicas of a real capability would share theirs.
@@ -41,7 +41,11 @@ func newDemoCommand(std stdio) *cobra.Command {
 		Long: demoHelp}
 	over := addOverrides(c.Flags())
 	withEngine := c.Flags().Bool("openparallax", false, "also run an OpenParallax engine")
+	alone := c.Flags().String("weather", "", "serve only the weather capability at this `address`, without a gateway")
 	c.RunE = func(c *cobra.Command, _ []string) error {
+		if *alone != "" {
+			return serveCapability(c.Context(), *alone, std.err)
+		}
 		var engine *demoEngine
 		if *withEngine {
 			var err error
@@ -99,6 +103,20 @@ func demo(ctx context.Context, over settings.Overrides, engine *demoEngine, std 
 	greet(std.out, public, link, engine.greeting(public))
 	defer engine.serve(ctx, public, std.err)()
 	return p.Run(ctx)
+}
+
+// serveCapability serves the capability alone until ctx ends.
+func serveCapability(ctx context.Context, address string, log io.Writer) error {
+	capability, err := weather.New(weather.Config{})
+	if err != nil {
+		return fmt.Errorf("weather: %w", err)
+	}
+	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return usageError("--weather %s: %w", address, err)
+	}
+	fmt.Fprintf(log, "capability \"weather\" at %s. Stop with Ctrl-C.\n", ln.Addr())
+	return capability.Serve(ctx, ln)
 }
 
 // startReplicas serves the replicas on ports that the kernel chooses.

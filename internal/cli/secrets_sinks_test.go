@@ -86,7 +86,7 @@ func (g *secretive) runCommands(t *testing.T) {
 		{"verify", "--addr", g.public, "--admin", g.admin, "--capability", "caps", "--tool", gatewaytest.Echo,
 			"--admin-key-file", keyFile},
 		{"support-bundle", "--admin", g.admin, "--config", g.file, "--to", bundle},
-		{"probe", g.public}, {"conform", g.public}, {"config", "schema"},
+		{"healthcheck", "--addr", g.public}, {"probe", g.public}, {"conform", g.public}, {"config", "schema"},
 		{"link", "claude-code", "--key"},
 	} {
 		ran[line[0]] = true

@@ -26,7 +26,8 @@ func commandTree(std stdio) *cobra.Command {
 			newStatusCommand(std), newDrainCommand(std), newUndrainCommand(std), newApprovalsCommand(std),
 			newPolicyCommand(std), newCatalogCommand(std), newTenantsCommand(std), newKeysCommand(std),
 			newCallsCommand(std), newAuditCommand(std), newSessionsCommand(std), newWebhooksCommand(std),
-			newVerifyCommand(std), newBundleCommand(std), newLoginCommand(std), newLogoutCommand(std),
+			newVerifyCommand(std), newBundleCommand(std), newHealthcheckCommand(std), newLoginCommand(std),
+			newLogoutCommand(std),
 		}},
 		{"Write a capability", []*cobra.Command{
 			newProbeCommand(std), newConformCommand(std), newRegisterCommand(std), newForwardCommand(std),

@@ -11,18 +11,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
-
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/reflection"
 
 	"github.com/capgate/capgate/examples/weather"
-	docpb "github.com/capgate/capgate/proto/selu/capability"
-)
-
-const (
-	maxMessageBytes = 16 << 20         // the orchestrator's own limit
-	stopTimeout     = 10 * time.Second // how long calls in flight may take to end
 )
 
 func main() {
@@ -56,20 +46,6 @@ func run(ctx context.Context, args []string, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	srv := grpc.NewServer(grpc.MaxRecvMsgSize(maxMessageBytes))
-	docpb.RegisterCapabilityServer(srv, capability)
-	reflection.Register(srv)
-
-	served := make(chan error, 1)
-	go func() { served <- srv.Serve(ln) }()
 	fmt.Fprintln(stderr, "weather: serving on", ln.Addr())
-	select {
-	case err := <-served:
-		return err
-	case <-ctx.Done():
-	}
-	hard := time.AfterFunc(stopTimeout, srv.Stop)
-	defer hard.Stop()
-	srv.GracefulStop()
-	return <-served
+	return capability.Serve(ctx, ln)
 }
