@@ -44,6 +44,7 @@ func newPolicyCommand(std stdio) *cobra.Command {
 			c.addFlags),
 		overAdmin("explain CAPABILITY TOOL", "show what decides on a call, and every rule that was looked at",
 			requestTimeout, c.explain, c.callFlags, c.forceFlag, c.addFlags),
+		newPolicyMatrix(std),
 		overAdmin("accept-loss", "decide by the rules that Redis has, after it has lost rules", requestTimeout,
 			c.acceptLoss, c.addFlags))
 }
