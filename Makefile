@@ -50,7 +50,7 @@ setup: ## install what the tests need (apt-get, as root); nothing if nothing is 
 	@tools/setup
 
 # Most time for the tests of a package, which the longest need on a machine with much else to do. They hang no sooner.
-TESTTIME ?= 20m
+TESTTIME ?= 45m
 
 # Packages that gain little from the race detector, which makes them several times slower: generators and the reader of
 # the configuration have no goroutines, and the tests of the others run the gateway as a process.

@@ -33,7 +33,7 @@ func newPolicyMatrix(std stdio) *cobra.Command {
 func (c *policyMatrix) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.request.Tenant, "tenant", "", "`name` of the tenant")
 	fs.StringVar(&c.request.Query, "query", "", "only tools with these `words` in their name")
-	fs.StringVar(&c.request.Caller, "caller", "", "only callers with these `words` in the name of the user or the agent")
+	fs.StringVar(&c.request.Caller, "caller", "", "only callers with these `words` in a name")
 }
 
 func (c *policyMatrix) run(cmd *cobra.Command, conn grpc.ClientConnInterface, args []string) error {
