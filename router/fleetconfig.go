@@ -16,7 +16,7 @@ type FleetConfig struct {
 	Capability string `yaml:"capability" kind:"capability" required:"" unique:"true"`
 	// Addresses of the backends: host:port, dns:///host:port, with protocol: mcp a URL, or a mapping each; [] if all
 	// register themselves.
-	Backends []BackendConfig `yaml:"backends" required:"kubernetes"`
+	Backends []BackendConfig `yaml:"backends" required:"source"`
 	// gRPC services whose calls use this fleet if they name no capability: package.Service. A service belongs to one
 	// fleet.
 	Services []string `yaml:"services" kind:"service" unique:"service"`

@@ -11,7 +11,7 @@ import (
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/container"
 	"github.com/capgate/capgate/internal/fleetplan"
-	"github.com/capgate/capgate/internal/registry"
+	"github.com/capgate/capgate/internal/registry/sources"
 	"github.com/capgate/capgate/internal/settings"
 )
 
@@ -29,10 +29,8 @@ type Connected struct {
 func Connect(ctx context.Context, s *settings.Settings) (c Connected) {
 	others := protocols.Open(upstream.Options{})
 	defer others.Close()
-	names, problems := membersOfNames(ctx, s)
-	pods, more := membersOfSlices(ctx, s.Config)
-	members := registry.Merge(names, pods)
-	c.Problems = append(problems, more...)
+	members, problems := sources.Once(ctx, sourceSettings(s.Config))
+	c.Problems = problems
 	next := (&fleetplan.Planner{Others: others}).Plan(s, members)
 	others.Set(next.Served)
 	for i := range next.Probes {
@@ -63,17 +61,4 @@ func Connect(ctx context.Context, s *settings.Settings) (c Connected) {
 		}
 	}
 	return c
-}
-
-// membersOfNames looks up the DNS names of a configuration.
-func membersOfNames(ctx context.Context, s *settings.Settings) (all []registry.Member, problems []error) {
-	resolver := registry.NewResolver(s.Config.DNS.Server)
-	for _, target := range registrySettings(s.Config).Targets {
-		found, err := registry.Lookup(ctx, resolver, target)
-		if err != nil {
-			problems = append(problems, fmt.Errorf("fleet %s: %s: %w", target.Capability, target.Name, err))
-		}
-		all = append(all, found...)
-	}
-	return all, problems
 }

@@ -15,8 +15,7 @@ func features() []feature {
 		limitsFeature(),
 		quotasFeature(),
 		upstreamsFeature(),
-		kubernetesFeature(),
-		registryFeature(), // its run has the backends of Kubernetes, too
+		sourcesFeature(),
 		fleetsFeature(),
 		catalogFeature(),
 		authenticationFeature(),

@@ -5,18 +5,17 @@ import (
 
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/health"
-	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/fleetplan"
 	"github.com/capgate/capgate/internal/registry"
-	"github.com/capgate/capgate/internal/registry/kubernetes"
+	"github.com/capgate/capgate/internal/registry/sources"
 	"github.com/capgate/capgate/router"
 )
 
 // fleets are the backends of capabilities, and what chooses among them.
 type fleets struct {
 	routing   *router.Router
-	registry  *registry.Registry
-	slices    *kubernetes.Discovery // of Kubernetes
+	registry  *registry.Registry // of the sources
+	sources   sources.Set
 	prober    *health.Prober
 	limits    *router.Limits
 	upstreams upstream.Protocols
@@ -25,39 +24,21 @@ type fleets struct {
 	reloader  *reloader
 }
 
-// target looks for the backends of a configuration. Until settle, it goes on to look for the former ones.
-func (f *fleets) target(cfg *config.Config) {
-	f.registry.Set(registrySettings(cfg))
-	f.slices.Try(kubernetesSettings(cfg))
-}
-
-// settle forgets the backends of former configurations.
-func (f *fleets) settle() { f.slices.Commit() }
-
 // await waits for backends that are new in a configuration, so that a fleet does not lose its former ones before the
 // new ones are known. Those that take longer come later.
 func (f *fleets) await() {
 	ctx, cancel := context.WithTimeout(context.Background(), namesTime)
 	defer cancel()
-	_ = f.registry.Await(ctx)
-	_ = f.slices.Await(ctx)
-}
-
-// members returns the backends from DNS, Kubernetes and registrations.
-func (f *fleets) members() []registry.Member {
-	return registry.Merge(f.registry.Members(), f.slices.Members())
+	_ = f.sources.Await(ctx)
 }
 
 // sourceOf returns the source of a backend: dns, kubernetes, registration or config.
 func (f *fleets) sourceOf(capability, addr string) string {
-	m, known := registry.Find(f.registry.Members(), capability, addr)
-	if pod, is := registry.Find(f.slices.Members(), capability, addr); is && (!known || pod.Source < m.Source) {
-		m, known = pod, true
-	}
+	m, known := f.sources.Find(capability, addr)
 	if !known {
 		return "config"
 	}
-	return m.Source.String()
+	return string(m.Source)
 }
 
 // fleetsFeature routes calls to the fleets of the configuration.

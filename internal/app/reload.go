@@ -29,7 +29,7 @@ const (
 // here, by one goroutine and one after another.
 type reloader struct {
 	process *App
-	wake    chan struct{} // DNS, Kubernetes or registrations have changed
+	wake    chan struct{} // backends of a source have changed
 	loads   atomic.Pointer[loads]
 
 	current *settings.Settings // in force
@@ -144,25 +144,24 @@ func (r *reloader) load(because string) {
 	r.loads.Store(before.succeeded(restart))
 }
 
-// apply puts settings into effect, together with the backends of DNS and registrations. After an error nothing has
-// changed.
+// apply puts settings into effect, together with the backends of its sources. After an error nothing has changed.
 func (r *reloader) apply(s *settings.Settings) error {
 	p, reloaded := r.process, s != r.current
 	if reloaded {
-		p.fleets.target(s.Config)
+		p.fleets.sources.Try(sourceSettings(s.Config))
 		p.fleets.await()
 	}
-	next := p.fleets.planner.Plan(s, p.fleets.members())
+	next := p.fleets.planner.Plan(s, p.fleets.sources.Members())
 	table, err := router.NewTable(next.Routes, p.fleets.routing.Table())
 	if err == nil {
 		err = p.apply(&change{Settings: s, Plan: next, table: table, reloaded: reloaded})
 	}
 	if err != nil && reloaded {
-		p.fleets.target(r.current.Config)
+		p.fleets.sources.Try(sourceSettings(r.current.Config))
 		p.fleets.await() // the next plan is made of its backends
 	}
 	if reloaded {
-		p.fleets.settle()
+		p.fleets.sources.Commit()
 	}
 	if err != nil {
 		return err

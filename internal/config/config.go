@@ -19,8 +19,7 @@ import (
 	"github.com/capgate/capgate/internal/overload"
 	"github.com/capgate/capgate/internal/recent"
 	"github.com/capgate/capgate/internal/redisstore"
-	"github.com/capgate/capgate/internal/registry"
-	"github.com/capgate/capgate/internal/registry/kubernetes"
+	"github.com/capgate/capgate/internal/registry/sources"
 	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/telemetry/tracing"
 	"github.com/capgate/capgate/internal/tenant"
@@ -101,12 +100,8 @@ type Config struct {
 	Fleets []Fleet `yaml:"fleets"`
 	// Files, and directories of capabilities, with the manifests of fleets that name none, by their ids.
 	Manifests []string `yaml:"manifests" kind:"file"`
-	// Resolution of dns:///… backends.
-	DNS registry.Resolution `yaml:"dns"`
-	// Kubernetes as a source of backends.
-	Kubernetes kubernetes.Config `yaml:"kubernetes"`
-	// Permissions of backends that register themselves.
-	Registration registry.Permissions `yaml:"registration"`
+	// Sections are those of the sources of backends.
+	sources.Sections `yaml:",inline"`
 	// Each replica's copy in memory of the rules, tenants and API keys in Redis.
 	Cache Cache `yaml:"cache" restart:"yes"`
 	// Authorization rules in Redis. Without this block manifests and fleets alone decide about calls.
@@ -232,7 +227,7 @@ func (c *Config) Check(at strictyaml.At) {
 	if c.Redis.AcceptUnsigned && c.SecretFile == "" {
 		at.Field("redis").Fail("accept_unsigned", "has no effect without secret_file; leave it out")
 	}
-	if len(c.Fleets) == 0 && len(c.Registration.Capabilities) == 0 && !c.Kubernetes.Watch.Enabled {
+	if len(c.Fleets) == 0 && !c.Announced() {
 		at.Missing("fleets", "at least one fleet is required")
 	}
 }

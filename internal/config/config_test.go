@@ -28,6 +28,7 @@ import (
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/registry"
 	"github.com/capgate/capgate/internal/registry/kubernetes"
+	"github.com/capgate/capgate/internal/registry/sources"
 	"github.com/capgate/capgate/internal/session"
 	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/testkit/check"
@@ -135,13 +136,15 @@ max_connection_age_grace: 1h
 		ClientLimits: accept.ClientLimits{Connections: 100},
 		Overload:     overload.Config{MaxMemory: 2048, MaxDelay: time.Millisecond},
 		Traces:       config.Default().Traces,
-		DNS:          registry.Resolution{Server: "10.0.0.10:53", Resolve: time.Second},
-		Kubernetes:   kubernetes.Config{API: kubernetes.API{Address: "https://kubernetes.default.svc"}},
 		Artifacts: config.Artifacts{Files: files.Config{MaxSize: 5 << 20},
 			URLs: signing.Config{MaxTTL: 2 * time.Hour}},
-		Registration: registry.Permissions{
-			Allow:        []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")},
-			Capabilities: []string{"gen-*"}, Policy: call.Ask, Manifests: true, Max: 7,
+		Sections: sources.Sections{
+			DNS:        registry.Resolution{Server: "10.0.0.10:53", Resolve: time.Second},
+			Kubernetes: kubernetes.Config{API: kubernetes.API{Address: "https://kubernetes.default.svc"}},
+			Registration: registry.Permissions{
+				Allow:        []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")},
+				Capabilities: []string{"gen-*"}, Policy: call.Ask, Manifests: true, Max: 7,
+			},
 		},
 		Policies:    config.Policies{Enabled: true, Shadow: true},
 		Cache:       config.Cache{Entries: 1000, TTL: 10 * time.Second, MaxStale: 2 * time.Minute},

@@ -8,7 +8,7 @@ import (
 	"github.com/capgate/capgate/internal/lib/strictyaml"
 	"github.com/capgate/capgate/internal/lib/tlsfiles"
 	"github.com/capgate/capgate/internal/registry"
-	"github.com/capgate/capgate/internal/registry/kubernetes"
+	"github.com/capgate/capgate/internal/registry/sources"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/policy/catalog"
 	"github.com/capgate/capgate/router"
@@ -21,8 +21,7 @@ type Fleet struct {
 	// Protocol of the backends. With openparallax, fields about tools and files do not apply.
 	ProtocolName        string `yaml:"protocol" kind:"protocol" default:"selu"`
 	catalog.Declaration `yaml:",inline"`
-	// Backends from the EndpointSlices of Kubernetes Services, besides those of backends.
-	Kubernetes kubernetes.Source `yaml:"kubernetes"`
+	sources.Fields      `yaml:",inline"`
 	// Health checks of the backends.
 	Health health.Config `yaml:"health"`
 	// File of the capability's manifest.yaml, with its tools and recommended policies. Default the one of manifests.

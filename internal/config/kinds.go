@@ -14,6 +14,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/strictyaml"
 	"github.com/capgate/capgate/internal/operator"
+	"github.com/capgate/capgate/internal/registry/sources"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/tenant/token"
 	"github.com/capgate/capgate/policy/approvals/webhook"
@@ -23,6 +24,7 @@ import (
 func (c *Config) decoder(name string) *strictyaml.Decoder {
 	d := &strictyaml.Decoder{Reader: strictyaml.Reader{File: name, Removed: removed}, Types: types(), Kinds: texts(),
 		Doc: describe}
+	d.Alternatives = map[string][]string{"source": sources.FieldNames()}
 	d.Kinds["file"] = c.fileKind(d)
 	protocols, probes := []string{selu}, []string(nil)
 	for _, p := range c.protocols {

@@ -88,7 +88,7 @@ func (f *Fleet) checkAddresses(at strictyaml.At, its *Protocol) {
 			here.Fail("", "write host:port without %q; TLS is switched on by the fleet's tls field", scheme+"://")
 		}
 	}
-	if urls && f.Kubernetes.Enabled {
+	if urls && f.Found() {
 		at.Fail("kubernetes", "finds addresses, and backends with protocol: %s are URLs; list them in backends",
 			its.Name)
 		return

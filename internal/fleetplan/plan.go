@@ -139,10 +139,7 @@ func fleetsFor(cfg *config.Config, members []registry.Member) []*config.Fleet {
 		if known[m.Capability] {
 			continue
 		}
-		policy := cfg.Registration.Policy
-		if m.Source == registry.Kubernetes {
-			policy = cfg.Kubernetes.Watch.Policy
-		}
+		policy := cfg.Policy(m.Source)
 		if f := added[m.Capability]; f != nil {
 			f.Policy = min(f.Policy, policy)
 			continue

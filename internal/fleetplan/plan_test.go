@@ -11,6 +11,7 @@ import (
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/registry"
+	"github.com/capgate/capgate/internal/registry/kubernetes"
 	"github.com/capgate/capgate/internal/settings"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/check"
@@ -148,8 +149,12 @@ func TestFleetsOfMembers(t *testing.T) {
 	t.Parallel()
 	s := settingsOf(0, 0)
 	s.Config.Registration.Policy, s.Config.Shield = call.Ask, "main"
-	next := (&Planner{}).Plan(s, []registry.Member{{Capability: "a", Addr: "10.1.1.1:1", Session: "s"},
-		{Capability: "a", Addr: "10.1.1.2:1", Session: "s", Tenant: "acme"}, {Capability: "a", Addr: "10.1.1.3:1"}})
+	members := []registry.Member{{Capability: "a", Addr: "10.1.1.1:1", Session: "s"},
+		{Capability: "a", Addr: "10.1.1.2:1", Session: "s", Tenant: "acme"}, {Capability: "a", Addr: "10.1.1.3:1"}}
+	for i := range members {
+		members[i].Source = registry.Lease
+	}
+	next := (&Planner{}).Plan(s, members)
 	if got := next.Tools["a"].Policy; got != call.Ask {
 		t.Errorf("policy %v", got)
 	}
@@ -208,9 +213,9 @@ func TestPolicyOfAddedFleets(t *testing.T) {
 	cfg.Registration.Policy, cfg.Kubernetes.Watch.Policy = call.Allow, call.Ask
 	next := (&Planner{}).Plan(&settings.Settings{Config: cfg}, []registry.Member{
 		{Capability: "a", Addr: "10.1.1.1:1", Source: registry.Lease},
-		{Capability: "b", Addr: "10.1.1.1:1", Source: registry.Kubernetes},
+		{Capability: "b", Addr: "10.1.1.1:1", Source: kubernetes.Name},
 		{Capability: "c", Addr: "10.1.1.1:1", Source: registry.Lease},
-		{Capability: "c", Addr: "10.1.1.2:1", Source: registry.Kubernetes},
+		{Capability: "c", Addr: "10.1.1.2:1", Source: kubernetes.Name},
 	})
 	for id, want := range map[string]call.Verdict{"a": call.Allow, "b": call.Ask, "c": call.Ask} {
 		if got := next.Tools[id].Policy; got != want {

@@ -93,7 +93,7 @@ func describe(members []registry.Member) []string {
 		if m.Session != "" {
 			line += " session=" + m.Session
 		}
-		lines = append(lines, line+" "+m.ServerName+" "+m.Source.String())
+		lines = append(lines, line+" "+m.ServerName+" "+string(m.Source))
 	}
 	return lines
 }

@@ -8,21 +8,32 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// Source is the origin of a member.
-type Source uint8
+// Source is the name of a member's source.
+type Source string
 
-// The sources. If several name a backend, the first of them has precedence: those that the configuration names.
+// The sources of a Registry.
 const (
-	DNS        Source = iota // a dns:/// entry of the configuration
-	Kubernetes               // an EndpointSlice
-	Lease                    // a registration
+	DNS   Source = "dns"          // a dns:/// entry of the configuration
+	Lease Source = "registration" // a registration
 )
 
-func (s Source) String() string {
-	return [...]string{DNS: "dns", Kubernetes: "kubernetes", Lease: "registration"}[s]
+// Compare orders sources by precedence, which counts if several name a backend: DNS, then the others by name, then
+// registrations, which alone are not named by the configuration.
+func (s Source) Compare(o Source) int {
+	return cmp.Or(cmp.Compare(s.rank(), o.rank()), strings.Compare(string(s), string(o)))
 }
 
-// Member is a backend from DNS, an EndpointSlice or a registration.
+func (s Source) rank() int {
+	switch s {
+	case DNS:
+		return 0
+	case Lease:
+		return 2
+	}
+	return 1
+}
+
+// Member is a backend from one of the sources.
 type Member struct {
 	Capability    string
 	Addr          string       // ip:port, IPv6 in brackets
@@ -58,6 +69,6 @@ func Find(merged []Member, capability, addr string) (m Member, ok bool) {
 // compare orders members by capability, then address, then source.
 func compare(a, b Member) int {
 	return cmp.Or(strings.Compare(a.Capability, b.Capability), strings.Compare(a.Addr, b.Addr),
-		cmp.Compare(a.Source, b.Source), strings.Compare(a.ServerName, b.ServerName),
+		a.Source.Compare(b.Source), strings.Compare(a.ServerName, b.ServerName),
 		strings.Compare(a.Session, b.Session), strings.Compare(a.Tenant, b.Tenant))
 }

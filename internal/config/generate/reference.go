@@ -51,8 +51,8 @@ func section(out *bytes.Buffer, path string, d *strictyaml.Description) {
 			preset = "`" + f.Default + "`"
 		} else if f.Required {
 			preset = "required"
-			if f.Unless != "" {
-				preset += " without `" + f.Unless + "`"
+			if len(f.Unless) > 0 {
+				preset += " without `" + strings.Join(f.Unless, "` or `") + "`"
 			}
 		}
 		fmt.Fprintf(out, "| %s | %s | %s | %s |\n", name, escape(value), preset, escape(f.Doc))

@@ -16,7 +16,7 @@ import (
 //	yaml:",present"  a bool that is true if the file has the mapping
 //	yaml:",extra"    the value of one of the fields of Extra
 //	default:"5s"     the value without the field, as YAML
-//	required:""      the field must be there; a word: unless the field of this name is
+//	required:""      the field must be there; a word: unless one of the fields of this word in Alternatives is
 //	min, max, above  bounds of a value, the length of a text in bytes, or the number of items of a list
 //	enum:"a,b"       the only texts; a bool is true for the last one, another number is the index
 //	true:"own"       the text for which a bool is true, in place of true or of the last word of enum
@@ -31,7 +31,9 @@ type Decoder struct {
 	Types map[reflect.Type]*Kind // kinds of values by their Go type, besides bool, string, numbers and durations
 	Kinds map[string]*Kind       // kinds of values by the tag kind
 	Extra []Extra
-	Doc   func(path string) string // first sentence about a field, for an error; "": unknown
+	// Alternatives have the names of fields for the tag required.
+	Alternatives map[string][]string
+	Doc          func(path string) string // first sentence about a field, for an error; "": unknown
 
 	structs map[reflect.Type]*structure
 	unique  map[string]Place // first places of unique values
@@ -198,7 +200,7 @@ func (d *Decoder) object(at Place, v reflect.Value) {
 		return
 	}
 	for _, f := range s.fields {
-		if f.required && is && !at.Has(f.name) && (f.unless == "" || !at.Has(f.unless)) {
+		if f.required && is && !at.Has(f.name) && !slices.ContainsFunc(f.unless, at.Has) {
 			d.Missing(at, f.name, d.missing(join(at.Path, f.name)))
 		}
 	}

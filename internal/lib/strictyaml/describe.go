@@ -15,7 +15,7 @@ type Description struct {
 	Type     string // in words, as in "duration from 1s to 1h"
 	Default  string // as YAML; "": none
 	Required bool
-	Unless   string         // the field without which Required holds; "": it always does
+	Unless   []string       // fields of which one makes Required false
 	Fields   []*Description // of a mapping with fixed names
 	Items    *Description   // of a list
 	Schema   map[string]any // JSON Schema, draft 2020-12
@@ -35,9 +35,12 @@ func (d *Decoder) describeStruct(t reflect.Type, doc func(reflect.Type, string) 
 		all.Fields = append(all.Fields, one)
 		properties[one.Name] = one.Schema
 		switch {
-		case one.Unless != "":
-			either = append(either, map[string]any{"anyOf": []any{map[string]any{"required": []string{one.Name}},
-				map[string]any{"required": []string{one.Unless}}}})
+		case len(one.Unless) > 0:
+			var alternatives []any
+			for _, name := range append([]string{one.Name}, one.Unless...) {
+				alternatives = append(alternatives, map[string]any{"required": []string{name}})
+			}
+			either = append(either, map[string]any{"anyOf": alternatives})
 		case one.Required:
 			required = append(required, one.Name)
 		}

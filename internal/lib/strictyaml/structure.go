@@ -31,7 +31,7 @@ type field struct {
 	yes              string     // the text for which a bool is true; "": by enum, or true
 	preset           *yaml.Node // default
 	required         bool
-	unless           string // the field that makes required false
+	unless           []string // fields of which one makes required false
 	unique           string
 	min, max, above  *float64
 	low, high, floor string // the bounds as they are written
@@ -98,7 +98,8 @@ func (d *Decoder) newField(t reflect.Type, sf *reflect.StructField, name string)
 		f.enum = strings.Split(words, ",")
 	}
 	f.yes = sf.Tag.Get("true")
-	f.unless, f.required = sf.Tag.Lookup("required")
+	words, required := sf.Tag.Lookup("required")
+	f.unless, f.required = d.Alternatives[words], required
 	d.setKind(f, sf.Type, sf.Tag.Get("kind"))
 	f.min, f.low = d.bound(f, sf, "min")
 	f.max, f.high = d.bound(f, sf, "max")

@@ -1,10 +1,17 @@
 package kubernetes
 
 import (
+	"bytes"
+	"os"
+
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/kubeapi"
 	"github.com/capgate/capgate/internal/lib/strictyaml"
+	"github.com/capgate/capgate/internal/registry"
 )
+
+// Name is the source of the members.
+const Name registry.Source = "kubernetes"
 
 // Config is Kubernetes as a source of backends.
 type Config struct {
@@ -53,6 +60,15 @@ func (a *API) Client() kubeapi.Config {
 		}
 	}
 	return c
+}
+
+// OwnNamespace returns the namespace of the gateway's pod; "" outside of a cluster.
+func (a *API) OwnNamespace() string {
+	if a.Address != kubeapi.InClusterAddress {
+		return ""
+	}
+	name, _ := os.ReadFile(kubeapi.InClusterNamespace) // there is none outside of a cluster
+	return string(bytes.TrimSpace(name))
 }
 
 // Source are the EndpointSlices with the backends of a fleet.

@@ -226,7 +226,7 @@ func (t *Target) members(to []registry.Member, all []endpoint) []registry.Member
 	for i := range all {
 		e := &all[i]
 		m := registry.Member{Capability: t.Capability, Addr: e.addr.String(), ServerName: e.host, Weight: t.Weight,
-			Zone: e.zone, Dialect: t.Dialect, Source: registry.Kubernetes}
+			Zone: e.zone, Dialect: t.Dialect, Source: Name}
 		if e.usage == leaving && others {
 			m.Weight = 0
 		}

@@ -24,19 +24,21 @@ func TestRejectedReloadKeepsPods(t *testing.T) {
 	r := newReloadRig(t, in("tools"))
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	running.Go(func() { r.fleets.slices.Run(ctx) })
+	for _, s := range r.fleets.sources {
+		running.Go(func() { s.Run(ctx) })
+	}
 	t.Cleanup(func() {
 		cancel()
-		check.Ended(t, &running, "the discovery")
+		check.Ended(t, &running, "the sources")
 	})
-	check.Must(t, r.fleets.slices.Await(check.Context(t)))
+	check.Must(t, r.fleets.sources.Await(check.Context(t)))
 	r.features = append(r.features, feature{prepare: func(*App, *change) error {
 		api.Away(true)
 		return errors.New("no room")
 	}})
 	r.write(in("other"))
 	r.fleets.reloader.load("test")
-	if m := r.fleets.slices.Members(); len(m) != 1 || r.fleets.sourceOf("one", m[0].Addr) != "kubernetes" ||
+	if m := r.fleets.sources.Members(); len(m) != 1 || r.fleets.sourceOf("one", m[0].Addr) != "kubernetes" ||
 		r.fleets.sourceOf("one", "10.0.0.2:1") != "config" {
 		t.Errorf("%+v", m)
 	}
