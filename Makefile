@@ -152,7 +152,7 @@ lint: setup $(LINT)/ok $(BUF)/ok $(ACTIONS)/ok ## golangci-lint with the layer r
 	$(BUF)/buf format --diff --exit-code --path proto/capgate --path proto/lf --path proto/openparallax --path proto/selu
 
 .PHONY: generate
-generate: regenerate ## Go code, the OpenAPI document, the configuration's schema and reference, and Grafana's dashboards
+generate: regenerate ## Go code, the OpenAPI document, the configuration's schema and reference, dashboards, and files of the chart
 	find proto -name '*.pb*.go' -delete
 	cp -r bin/.generated/proto .
 	cp bin/.generated/routes.json bin/.generated/admin.json openapi/
@@ -160,6 +160,7 @@ generate: regenerate ## Go code, the OpenAPI document, the configuration's schem
 	go run ./internal/config/generate
 	go run ./internal/redisstore/generate
 	go run ./deploy/grafana
+	go run ./deploy/helm/generate
 
 .PHONY: console
 console: console-build ## build the console from console/src into console/dist
@@ -205,6 +206,7 @@ check-generated: regenerate setup console-build ## fail if committed files diffe
 		&& cmp bin/.generated/demo.binpb internal/testkit/grpctest/demo.binpb \
 		|| { echo 'generated code is out of date: run `make generate` and commit' >&2; exit 1; }
 	go run ./internal/config/generate -check
+	go run ./deploy/helm/generate -check
 	go run ./console/pack -check bin/console/out console/dist
 
 # A dot hides the copy from the go command.

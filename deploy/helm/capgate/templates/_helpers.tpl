@@ -7,10 +7,98 @@ app.kubernetes.io/name: capgate
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
+{{- define "capgate.labels" -}}
+{{- include "capgate.selector" . }}
+{{ include "capgate.origin" . }}
+{{- end }}
+
+{{- /* Labels that say where an object comes from. They are no part of pods, which a new chart need not replace. */}}
+{{- define "capgate.origin" -}}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
 {{- define "capgate.meta" -}}
 namespace: {{ .Release.Namespace }}
 labels:
-  {{- include "capgate.selector" . | nindent 2 }}
+  {{- include "capgate.labels" . | nindent 2 }}
+{{- end }}
+
+{{- define "capgate.image" -}}
+{{ .Values.image.repository }}{{ if .Values.image.digest }}@{{ .Values.image.digest }}{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}
+{{- end }}
+
+{{- /* Not empty for an empty config. */}}
+{{- define "capgate.demo" -}}
+{{- if not .Values.config }}demo{{ end }}
+{{- end }}
+
+{{- /* config, or that of the demonstration. */}}
+{{- define "capgate.given" -}}
+{{- if include "capgate.demo" . }}
+{{- $fleet := dict "capability" "weather" "policy" "allow" "backends" (list "127.0.0.1:50051") }}
+{{- toYaml (dict "fleets" (list $fleet)) }}
+{{- else }}
+{{- toYaml .Values.config }}
+{{- end }}
+{{- end }}
+
+{{- /* Manifests by their ids: those of the values, or that of the demonstration. */}}
+{{- define "capgate.manifests" -}}
+{{- if include "capgate.demo" . }}
+{{- toYaml (merge (dict "weather" (.Files.Get "files/weather.yaml")) .Values.manifests) }}
+{{- else }}
+{{- toYaml .Values.manifests }}
+{{- end }}
+{{- end }}
+
+{{- /* Not empty if replicas share a Redis. */}}
+{{- define "capgate.shared" -}}
+{{- $redis := .Values.config.redis }}
+{{- if kindIs "map" $redis }}{{ $redis = $redis.url }}{{ end }}
+{{- $env := hasKey .Values.env "CAPGATE_REDIS" }}
+{{- if or .Values.redis.existingSecret $env (and $redis (ne $redis "embedded")) }}shared{{ end }}
+{{- end }}
+
+{{- /* Refuses values that do not fit together. */}}
+{{- define "capgate.check" -}}
+{{- if not (include "capgate.shared" .) }}
+{{- if .Values.autoscaling.enabled }}
+{{- fail "autoscaling.enabled needs a Redis that replicas share: set redis.existingSecret or config.redis" }}
+{{- end }}
+{{- if gt (int .Values.replicas) 1 }}
+{{- fail (printf "replicas: %d needs a Redis that they share: set redis.existingSecret or config.redis, or replicas to 1" (int .Values.replicas)) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* A checksum of the fields of the configuration whose change needs a restart; empty without such fields. */}}
+{{- define "capgate.restart" -}}
+{{- $config := include "capgate.config" . | fromYaml }}
+{{- $given := list }}
+{{- range .Files.Get "files/restart.json" | fromJsonArray }}
+{{- range .without }}
+{{- $parent := $config }}
+{{- range initial . }}
+{{- $parent = get (ternary $parent dict (kindIs "map" $parent)) . }}
+{{- end }}
+{{- $_ := unset (ternary $parent dict (kindIs "map" $parent)) (last .) }}
+{{- end }}
+{{- $value := $config }}
+{{- $found := true }}
+{{- range .path }}
+{{- $found = and $found (kindIs "map" $value) (hasKey (ternary $value dict (kindIs "map" $value)) .) }}
+{{- $value = get (ternary $value dict (kindIs "map" $value)) . }}
+{{- end }}
+{{- if $found }}
+{{- $given = append $given (list (join "." .path) (ternary true $value (.switch | default false))) }}
+{{- end }}
+{{- end }}
+{{- if $given }}{{ toJson $given | sha256sum }}{{ end }}
 {{- end }}
 
 {{- define "capgate.env" -}}
@@ -60,7 +148,7 @@ podSelector:
 
 {{- /* The file: what the values say of it goes over config. */}}
 {{- define "capgate.config" -}}
-{{- $config := deepCopy .Values.config }}
+{{- $config := include "capgate.given" . | fromYaml }}
 {{- range list "listen" "admin" "drain" "manifests" }}
 {{- if hasKey $config . }}
 {{- fail (printf "config.%s is the chart's to set, from values beside config: leave it out" .) }}
@@ -86,13 +174,16 @@ podSelector:
 {{- end }}
 {{- $_ := set $config "secret_file" (printf "/etc/capgate/secret/%s" .Values.secretFile.key) }}
 {{- end }}
+{{- if not (hasKey $config "operators") }}
+{{- $_ := set $config "operators" dict }}
+{{- end }}
 {{- /* Names of Services, which no page of another site can have. */}}
 {{- range $field, $name := dict "hosts" (include "capgate.name" .) "admin_hosts" (printf "%s-admin" (include "capgate.name" .)) }}
 {{- if not (hasKey $config $field) }}
 {{- $_ := set $config $field (list $name "*.svc" "*.svc.cluster.local") }}
 {{- end }}
 {{- end }}
-{{- if .Values.manifests }}
+{{- if include "capgate.manifests" . | fromYaml }}
 {{- $_ := set $config "manifests" (list "/etc/capgate/manifests") }}
 {{- end }}
 {{- toYaml $config }}

@@ -1,0 +1,110 @@
+// Command generate writes the files of the chart that have their source elsewhere in the repository, because a chart
+// reads no file outside of itself. `make generate` runs it at the root of the repository; with -check it compares.
+//
+//	values.schema.json   generate/values.schema.json with the schema of the configuration as that of config
+//	files/restart.json   the fields of the configuration whose change needs a restart
+//	files/rules          deploy/prometheus/rules
+//	files/dashboards     deploy/grafana/dashboards
+//	files/weather.yaml   the manifest of the demonstration
+//	files/redis.acl      deploy/redis/compose.acl
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+const (
+	chart        = "deploy/helm/capgate"
+	configSchema = "internal/config/schema.json"
+	valuesSchema = "deploy/helm/generate/values.schema.json"
+)
+
+// copies lists the sources of files that are copied, by their folder or name in the chart.
+var copies = []struct{ to, from string }{
+	{"files/rules", "deploy/prometheus/rules/*.yml"},
+	{"files/dashboards", "deploy/grafana/dashboards/*.json"},
+	{"files/weather.yaml", "examples/weather/manifest.yaml"},
+	{"files/redis.acl", "deploy/redis/compose.acl"},
+}
+
+func main() {
+	check := len(os.Args) == 2 && os.Args[1] == "-check"
+	if len(os.Args) > 1 && !check {
+		fmt.Fprintln(os.Stderr, "usage: generate [-check], in the root of the repository")
+		os.Exit(2)
+	}
+	if err := run(".", check); err != nil {
+		fmt.Fprintln(os.Stderr, "generate:", err)
+		os.Exit(1)
+	}
+}
+
+// run writes the generated files of the chart below root, or compares them.
+func run(root string, check bool) error {
+	files, err := generate(root)
+	if err != nil {
+		return err
+	}
+	if check {
+		if err := onlyGenerated(filepath.Join(root, chart), files); err != nil {
+			return err
+		}
+	}
+	for name, text := range files {
+		if err := put(filepath.Join(root, chart, name), text, check); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func put(file string, text []byte, check bool) error {
+	if !check {
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil { //nolint:gosec // of the repository
+			return err
+		}
+		return os.WriteFile(file, text, 0o644) //nolint:gosec // of the repository
+	}
+	if is, err := os.ReadFile(file); err != nil || !bytes.Equal(is, text) { //nolint:gosec // of the repository
+		return fmt.Errorf("%s is out of date: run `make generate` and commit", file)
+	}
+	return nil
+}
+
+// onlyGenerated reports a file below files whose source is gone.
+func onlyGenerated(dir string, files map[string][]byte) error {
+	return filepath.WalkDir(filepath.Join(dir, "files"), func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		if err == nil && files[filepath.ToSlash(name)] == nil {
+			err = fmt.Errorf("%s has no source: delete it", path)
+		}
+		return err
+	})
+}
+
+// generate returns the generated files by their names in the chart.
+func generate(root string) (map[string][]byte, error) {
+	all := map[string][]byte{}
+	for _, c := range copies {
+		sources, err := filepath.Glob(filepath.Join(root, c.from))
+		if err != nil || len(sources) == 0 {
+			return nil, fmt.Errorf("there is no %s: %w", c.from, err)
+		}
+		for _, source := range sources {
+			to := c.to
+			if filepath.Ext(to) == "" {
+				to += "/" + filepath.Base(source)
+			}
+			if all[to], err = os.ReadFile(source); err != nil { //nolint:gosec // of the repository
+				return nil, err
+			}
+		}
+	}
+	return all, addSchemas(root, all)
+}
