@@ -111,14 +111,17 @@ func (p *gatewayPort) setting() string {
 	return "the flag --addr sets its address"
 }
 
+// agent returns the name of the command as an HTTP or gRPC client, such as capgate-invoke.
+func (p *gatewayPort) agent() string { return "capgate-" + strings.Fields(p.command.CommandPath())[1] }
+
 // read reads the flags and their files, once, and checks that there is no danger for the credential.
 func (p *gatewayPort) read() error {
 	p.once.Do(func() {
 		if p.wrong = p.readAddress(); p.wrong == nil {
 			p.wrong = p.readCredential()
 		}
-		p.client = httpclient.New(httpclient.Config{TLS: p.secure.Clone(), Timeout: requestTimeout,
-			Handshake: connectTimeout, Proxy: http.ProxyFromEnvironment, Compression: true})
+		p.client = httpclient.New(httpclient.Config{Name: p.agent(), TLS: p.secure.Clone(),
+			Timeout: requestTimeout, Handshake: connectTimeout, Proxy: http.ProxyFromEnvironment, Compression: true})
 	})
 	return p.wrong
 }
@@ -281,7 +284,7 @@ func (p *gatewayPort) dial(replica string) (*grpc.ClientConn, error) {
 		creds = credentials.NewTLS(p.secure.Clone())
 	}
 	options := []grpc.DialOption{grpc.WithTransportCredentials(creds), grpc.WithPerRPCCredentials(perRPC{p}),
-		grpc.WithUserAgent(buildinfo.UserAgent("capgate-" + strings.Fields(p.command.CommandPath())[1])),
+		grpc.WithUserAgent(buildinfo.UserAgent(p.agent())),
 		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: connectTimeout, Backoff: backoff.Config{
 			BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second}}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32))} // the gateway limits the size of responses

@@ -27,7 +27,7 @@ func outlive(ctx context.Context, to container.Target, path string, message prot
 		protocols.SetHTTP2(true)
 	}
 	protocols.SetUnencryptedHTTP2(to.TLS == nil)
-	client := httpclient.New(httpclient.Config{Protocols: protocols, TLS: to.TLS.Clone()})
+	client := httpclient.New(httpclient.Config{Name: "capgate-conform", Protocols: protocols, TLS: to.TLS.Clone()})
 	defer client.CloseIdleConnections()
 
 	body, writing := io.Pipe()

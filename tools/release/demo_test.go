@@ -22,6 +22,18 @@ var client = &http.Client{Timeout: 30 * time.Second}
 func startDemo(t *testing.T, cmd *exec.Cmd) *demo {
 	t.Helper()
 	cmd.Args = append(cmd.Args, "demo", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+	text := start(t, cmd, "Stop with Ctrl-C")
+	found := regexp.MustCompile(`(?s)calls +(http://\S+).*console +(http://[^/]+)/\?token=(\S+)`).
+		FindStringSubmatch(text)
+	if found == nil {
+		t.Fatalf("no addresses in\n%s", text)
+	}
+	return &demo{found[1], found[2], found[3]}
+}
+
+// start runs cmd until the end of the test. It returns what cmd wrote, when a text is in it.
+func start(t *testing.T, cmd *exec.Cmd, until string) string {
+	t.Helper()
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
@@ -30,7 +42,7 @@ func startDemo(t *testing.T, cmd *exec.Cmd) *demo {
 	must(t, err)
 	cmd.Stderr = cmd.Stdout
 	must(t, cmd.Start())
-	killed := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() }) // a demo that says nothing
+	killed := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() }) // a program that says nothing
 	t.Cleanup(func() {
 		killed.Stop()
 		_ = cmd.Process.Kill() // it may have ended
@@ -38,7 +50,7 @@ func startDemo(t *testing.T, cmd *exec.Cmd) *demo {
 	})
 	lines := bufio.NewReader(out)
 	var text strings.Builder
-	for !strings.Contains(text.String(), "Stop with Ctrl-C") {
+	for !strings.Contains(text.String(), until) {
 		line, err := lines.ReadString('\n')
 		text.WriteString(line)
 		if err != nil {
@@ -47,12 +59,7 @@ func startDemo(t *testing.T, cmd *exec.Cmd) *demo {
 	}
 	killed.Stop()
 	go func() { _, _ = io.Copy(io.Discard, lines) }() // until the process ends
-	found := regexp.MustCompile(`(?s)calls +(http://\S+).*console +(http://[^/]+)/\?token=(\S+)`).
-		FindStringSubmatch(text.String())
-	if found == nil {
-		t.Fatalf("no addresses in\n%s", text.String())
-	}
-	return &demo{found[1], found[2], found[3]}
+	return text.String()
 }
 
 // call calls the demo's tool, and returns the answer.

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/lib/buildinfo"
 	"github.com/capgate/capgate/internal/lib/httpclient"
 	"github.com/capgate/capgate/internal/lib/weburl"
 	"github.com/capgate/capgate/internal/toolschema"
@@ -35,7 +34,8 @@ func newHTTP(address string, secure *tls.Config) (*httpClient, error) {
 		return nil, fmt.Errorf("the URL %w", err)
 	}
 	return &httpClient{url: address, client: httpclient.New(httpclient.Config{
-		TLS: secure, MaxHeader: 16 << 10, MaxConns: extauthz.MaxConcurrent, MaxIdle: extauthz.MaxConcurrent,
+		Name: "capgate-shield", TLS: secure, MaxHeader: 16 << 10,
+		MaxConns: extauthz.MaxConcurrent, MaxIdle: extauthz.MaxConcurrent,
 	})}, nil
 }
 
@@ -54,7 +54,6 @@ func (h *httpClient) Evaluate(ctx context.Context, a *extauthz.Action) (*extauth
 		return nil, extauthz.Malformed("an invalid URL")
 	}
 	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("User-Agent", buildinfo.UserAgent("capgate-shield"))
 	response, err := h.client.Do(request)
 	if err != nil {
 		return nil, httpFailure(err)

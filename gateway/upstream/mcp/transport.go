@@ -38,8 +38,8 @@ type transport struct {
 }
 
 func newTransport(t *tls.Config, header http.Header, maxMessage int) *transport {
-	base := httpclient.New(httpclient.Config{Dial: upstream.Dialer(dialTimeout).DialContext, TLS: t,
-		Handshake: dialTimeout, MaxIdle: maxIdle, MaxHeader: maxHeader})
+	base := httpclient.New(httpclient.Config{Name: "capgate-mcp", TLS: t,
+		Dial: upstream.Dialer(dialTimeout).DialContext, Handshake: dialTimeout, MaxIdle: maxIdle, MaxHeader: maxHeader})
 	return &transport{base: base, header: header, maxMessage: maxMessage, notices: newPace()}
 }
 

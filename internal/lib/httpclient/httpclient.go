@@ -6,14 +6,18 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
 	"time"
+
+	"github.com/capgate/capgate/internal/lib/buildinfo"
 )
 
 // Config bounds a client. Callers bound the bodies of responses.
 type Config struct {
+	Name        string        // of the client, in the User-Agent of requests without one; default "capgate"
 	TLS         *tls.Config   // nil means the system's CAs, and TLS 1.2 or later
 	Timeout     time.Duration // of a request and its response; 0 means that the context alone bounds them
 	Handshake   time.Duration // of TCP, and then of TLS; default 10 s
@@ -43,13 +47,33 @@ func New(c Config) *http.Client {
 	return &http.Client{
 		Timeout:       c.Timeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Transport: &http.Transport{
+		Transport: &named{agent: buildinfo.UserAgent(cmp.Or(c.Name, "capgate")), Transport: &http.Transport{
 			Proxy: c.Proxy, DialContext: c.Dial, TLSClientConfig: c.TLS,
 			ForceAttemptHTTP2: true, Protocols: c.Protocols,
 			HTTP2:               &http.HTTP2Config{SendPingTimeout: c.PingAfter, PingTimeout: c.PingTimeout},
 			TLSHandshakeTimeout: handshake, IdleConnTimeout: time.Minute,
 			MaxResponseHeaderBytes: cmp.Or(c.MaxHeader, 64<<10), MaxConnsPerHost: c.MaxConns,
 			MaxIdleConns: c.MaxIdle, MaxIdleConnsPerHost: c.MaxIdle, DisableCompression: !c.Compression,
-		},
+		}},
 	}
+}
+
+// named sets the User-Agent of requests without one.
+type named struct {
+	*http.Transport
+	agent string
+}
+
+// RoundTrip implements http.RoundTripper.
+func (n *named) RoundTrip(r *http.Request) (*http.Response, error) {
+	if _, set := r.Header["User-Agent"]; !set {
+		sent := *r // the caller's request and header stay as they are
+		sent.Header = maps.Clone(r.Header)
+		if sent.Header == nil {
+			sent.Header = http.Header{}
+		}
+		sent.Header.Set("User-Agent", n.agent)
+		r = &sent
+	}
+	return n.Transport.RoundTrip(r)
 }

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -174,8 +175,47 @@ func TestTLS(t *testing.T) {
 // TestEnvironment: no client uses the proxy of the environment, or cookies, unless it was given them.
 func TestEnvironment(t *testing.T) {
 	t.Parallel()
-	if c := httpclient.New(httpclient.Config{}); c.Transport.(*http.Transport).Proxy != nil || c.Jar != nil {
+	c := httpclient.New(httpclient.Config{})
+	if httpclient.Proxy(c) != nil || c.Jar != nil {
 		t.Error("a client has a proxy or cookies that it was not given")
+	}
+}
+
+// TestUserAgent: a request has the name of its client, unless it has a User-Agent; its own header does not change.
+func TestUserAgent(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, r.UserAgent())
+	}))
+	t.Cleanup(s.Close)
+	for name, test := range map[string]struct {
+		config httpclient.Config
+		header http.Header
+		want   string
+	}{
+		"default": {want: "capgate"},
+		"name":    {config: httpclient.Config{Name: "capgate-webhook"}, header: http.Header{}, want: "capgate-webhook"},
+		"request": {header: http.Header{"User-Agent": {"other/1"}}, want: "other/1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL, nil)
+			check.Must(t, err)
+			request.Header = test.header
+			before := test.header.Clone()
+			c := httpclient.New(test.config)
+			defer c.CloseIdleConnections()
+			resp, err := c.Do(request)
+			check.Must(t, err)
+			text, err := io.ReadAll(resp.Body)
+			check.Must(t, errors.Join(err, resp.Body.Close()))
+			if got, _, _ := strings.Cut(string(text), "/v"); got != test.want {
+				t.Errorf("%q, want %q", text, test.want)
+			}
+			if !reflect.DeepEqual(request.Header, before) {
+				t.Errorf("the header is now %v", request.Header)
+			}
+		})
 	}
 }
 

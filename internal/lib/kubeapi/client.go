@@ -88,7 +88,6 @@ func (c *Client) get(ctx context.Context, path string, query url.Values) (io.Rea
 		return nil, err
 	}
 	request.Header.Set("Accept", "application/json")
-	request.Header.Set("User-Agent", "capgate")
 	if c.config.TokenFile != "" {
 		token, err := readFile(c.config.TokenFile)
 		if err != nil {
@@ -131,8 +130,8 @@ func (c *Client) client() (*http.Client, error) {
 		c.http.CloseIdleConnections()
 	}
 	c.pem = pem
-	c.http = httpclient.New(httpclient.Config{TLS: secure, Compression: true, PingAfter: pingAfter,
-		PingTimeout: pingTimeout})
+	c.http = httpclient.New(httpclient.Config{Name: "capgate-kubernetes", TLS: secure, Compression: true,
+		PingAfter: pingAfter, PingTimeout: pingTimeout})
 	return c.http, nil
 }
 

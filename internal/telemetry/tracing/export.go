@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
+	"github.com/capgate/capgate/internal/lib/buildinfo"
 	"github.com/capgate/capgate/internal/lib/httpclient"
 	"github.com/capgate/capgate/internal/lib/weburl"
 )
@@ -40,11 +41,14 @@ func newExporter(cfg *Config) (sdk.SpanExporter, error) {
 		otlptracegrpc.WithEndpoint(cfg.Endpoint), security,
 		otlptracegrpc.WithHeaders(cfg.Headers),
 		otlptracegrpc.WithTimeout(cfg.Timeout),
-		otlptracegrpc.WithDialOption(grpc.WithNoProxy()),
+		otlptracegrpc.WithDialOption(grpc.WithNoProxy(), grpc.WithUserAgent(agent())),
 		otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{Enabled: true, InitialInterval: retryFirst,
 			MaxInterval: retryMax, MaxElapsedTime: retryUntil}),
 	)
 }
+
+// agent returns the User-Agent of requests to the collector.
+func agent() string { return buildinfo.UserAgent("capgate-tracing") }
 
 // standardPath is the path of traces in OTLP over HTTP.
 const standardPath = "/v1/traces"
@@ -57,11 +61,15 @@ func newHTTP(cfg *Config) (sdk.SpanExporter, error) {
 	if u.Path == "" || u.Path == "/" {
 		u.Path = standardPath
 	}
+	headers := map[string]string{"User-Agent": agent()} // in place of the exporter's
+	for name, value := range cfg.Headers {
+		headers[http.CanonicalHeaderKey(name)] = value
+	}
 	client := httpclient.New(httpclient.Config{TLS: cfg.TLS, Timeout: cfg.Timeout, Handshake: cfg.Timeout, MaxIdle: 2})
 	exporter, err := otlptrace.New(context.Background(), otlptracehttp.NewClient(
 		otlptracehttp.WithEndpointURL(u.String()),
 		otlptracehttp.WithHTTPClient(client),
-		otlptracehttp.WithHeaders(cfg.Headers),
+		otlptracehttp.WithHeaders(headers),
 		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true, InitialInterval: retryFirst,
 			MaxInterval: retryMax, MaxElapsedTime: retryUntil}),
 	))

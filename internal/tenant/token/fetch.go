@@ -32,7 +32,7 @@ type fetcher struct {
 }
 
 func newFetcher(i *Issuer) *fetcher {
-	client := httpclient.New(httpclient.Config{Compression: true,
+	client := httpclient.New(httpclient.Config{Name: "capgate-issuer", Compression: true,
 		TLS: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: i.Source.Roots}})
 	return &fetcher{issuer: i.URL, jwks: i.JWKS, insecure: i.Insecure,
 		client: &http.Client{Transport: bounded{client}, CheckRedirect: client.CheckRedirect}}

@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/capgate/capgate/internal/lib/buildinfo"
 	"github.com/capgate/capgate/internal/lib/httpclient"
 	"github.com/capgate/capgate/internal/lib/untrusted"
 )
@@ -29,7 +28,8 @@ type endpoint struct {
 }
 
 func newEndpoint(c Config) *endpoint {
-	of := httpclient.Config{TLS: c.TLS, Timeout: c.Timeout, MaxHeader: 16 << 10, MaxConns: workers, MaxIdle: workers}
+	of := httpclient.Config{Name: "capgate-webhook", TLS: c.TLS, Timeout: c.Timeout, MaxHeader: 16 << 10,
+		MaxConns: workers, MaxIdle: workers}
 	if c.Proxy {
 		of.Proxy = http.ProxyFromEnvironment
 	}
@@ -58,7 +58,6 @@ func (p *endpoint) send(ctx context.Context, id string, now time.Time, body []by
 	}
 	head := request.Header
 	head.Set("Content-Type", "application/json")
-	head.Set("User-Agent", buildinfo.UserAgent("capgate-webhook"))
 	if p.Format == Generic {
 		head.Set("Webhook-Id", id)
 		head.Set("Webhook-Timestamp", strconv.FormatInt(now.Unix(), 10))
