@@ -94,7 +94,8 @@ const installed = `
 `
 
 // TestDebianPackage: dpkg installs the package, whose unit is valid and whose gateway serves. An upgrade keeps a
-// changed configuration, and a removal too. A purge leaves nothing.
+// changed configuration, and a removal too. A purge
+// leaves nothing but logs, which may be an audit log.
 func TestDebianPackage(t *testing.T) {
 	t.Parallel()
 	out := inSystem(t, `dpkg --install "$1"`+installed+`
@@ -104,9 +105,13 @@ func TestDebianPackage(t *testing.T) {
 		tail -n1 /etc/capgate/capgate.yaml
 		dpkg --remove capgate
 		test ! -e /usr/bin/capgate && tail -n1 /etc/capgate/capgate.yaml
+		mkdir -p /var/log/private/capgate && echo "# record" >/var/log/private/capgate/audit.log
 		dpkg --purge capgate
-		test ! -e /etc/capgate`, first(t, "deb"), packageOf(t, "v0.2.0", "deb"))
+		test ! -e /etc/capgate && cat /var/log/private/capgate/audit.log`, first(t, "deb"), packageOf(t, "v0.2.0", "deb"))
 	checkPackage(t, out, "capgate\t0.2.0")
+	if !strings.Contains(out, "the logs in /var/log/private/capgate stay") || !strings.HasSuffix(out, "# record\n") {
+		t.Errorf("a purge does not keep the audit log and say so:\n%s", out)
+	}
 }
 
 // TestRPMPackage: the same with rpm, whose removal keeps a changed configuration under another name, and deletes an
