@@ -156,7 +156,8 @@ main() {
 		esac
 		shift
 	done
-	[ -n "$directory" ] || directory=${HOME:?}/.local
+	[ -n "$directory" ] || [ -n "${HOME:-}" ] || fail "HOME is not set; name a directory with --dir"
+	[ -n "$directory" ] || directory=$HOME/.local
 	list=$directory/share/capgate/installed
 	$command
 }

@@ -22,6 +22,7 @@ type user struct {
 	releases string // directory that the server serves
 	address  string
 	script   string
+	env      []string // of install.sh, besides the tests' own
 }
 
 // newUser returns a user of a server with the release, which is a copy.
@@ -53,7 +54,7 @@ func (u *user) install(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "sh", append([]string{u.script}, args...)...)
 	cmd.Dir = u.home
-	cmd.Env = append(cmd.Environ(), "HOME="+u.home, "CAPGATE_RELEASES="+u.address, "TMPDIR="+u.home)
+	cmd.Env = append(append(cmd.Environ(), "HOME="+u.home, "CAPGATE_RELEASES="+u.address, "TMPDIR="+u.home), u.env...)
 	if os.Geteuid() == 0 {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65532, Gid: 65532}}
 	}
@@ -144,6 +145,43 @@ func TestInstallKeepsItsList(t *testing.T) {
 	}
 	if left := fileNames(t, u.home); !slices.Equal(left, []string{".local/share/man/man5"}) {
 		t.Errorf("uninstalled, there are %v", left)
+	}
+}
+
+// TestInstallOnOtherMachines: install.sh downloads with wget where curl is missing. Without a program for the machine,
+// without a way to download or without HOME it says what to do.
+func TestInstallOnOtherMachines(t *testing.T) {
+	t.Parallel()
+	u := newUser(t)
+	u.publish(t, testVersion) // smaller
+	tools := filepath.Dir(u.home) + "/tools"
+	must(t, os.Mkdir(tools, 0o755))
+	for _, name := range strings.Fields("sh mktemp openssl tar gzip awk sed mkdir cp chmod mv rm rmdir grep cat uname") {
+		path, err := exec.LookPath(name)
+		must(t, err)
+		must(t, os.Symlink(path, filepath.Join(tools, name)))
+	}
+	u.env = []string{"PATH=" + tools}
+	u.refused(t, "neither curl nor wget is installed; install one of them")
+	wget, err := exec.LookPath("wget")
+	must(t, err)
+	must(t, os.Symlink(wget, filepath.Join(tools, "wget")))
+	u.refused(t, "cannot be downloaded; check the version and the network", "--version", "v9.9.9")
+	if out, err := u.install(t); err != nil || !strings.Contains(out, "capgate "+testVersion+" is in ") {
+		t.Fatalf("with wget: %v\n%s", err, out)
+	}
+	u.env = append(u.env, "HOME=")
+	u.refused(t, "HOME is not set; name a directory with --dir")
+	if out, err := u.install(t, "--uninstall", "--dir", filepath.Join(u.home, ".local")); err != nil {
+		t.Fatalf("without HOME: %v\n%s", err, out)
+	}
+	must(t, os.Remove(filepath.Join(tools, "uname")))
+	for name, want := range map[string]string{"SunOS": "there is no program for SunOS; build it from source",
+		"Linux riscv64": "there is no program for riscv64; build it from source"} {
+		system, machine, _ := strings.Cut(name, " ")
+		script := "#!/bin/sh\n[ $1 = -s ] && echo " + system + " || echo " + machine + "\n"
+		must(t, os.WriteFile(filepath.Join(tools, "uname"), []byte(script), 0o755))
+		u.refused(t, want, "--dir", filepath.Join(u.home, "other"))
 	}
 }
 
