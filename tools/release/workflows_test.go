@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -14,7 +15,10 @@ import (
 type workflow struct {
 	Defaults struct{ Run struct{ Shell string } }
 	Jobs     map[string]struct {
-		Steps []struct{ Name, Run string }
+		Steps []struct {
+			Name, Run, Uses string
+			With            map[string]any
+		}
 	}
 }
 
@@ -42,6 +46,32 @@ func TestWorkflowsHavePipefail(t *testing.T) {
 					t.Errorf("%s: %q runs without pipefail; add defaults: {run: {shell: bash}}", file, step.Run)
 				}
 			}
+		}
+	}
+}
+
+// TestActionsArePinned: a workflow names each action by its commit, which cannot be moved as a tag can, and says the tag.
+func TestActionsArePinned(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("../../.github/workflows/*.yml")
+	must(t, err)
+	pinned := regexp.MustCompile(`uses: [\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$`)
+	for _, file := range files {
+		for line := range strings.Lines(string(read(t, ".", file))) {
+			if line = strings.TrimSpace(line); strings.Contains(line, "uses:") && !pinned.MatchString(line) {
+				t.Errorf("%s: %q; write it as uses: NAME@COMMIT # v1.2.3", filepath.Base(file), line)
+			}
+		}
+	}
+}
+
+// TestNightlyHasTheHistory: the upgrade test finds the last release only in a clone with history.
+func TestNightlyHasTheHistory(t *testing.T) {
+	t.Parallel()
+	for _, step := range workflows(t)["nightly.yml"].Jobs["nightly"].Steps {
+		if depth, has := step.With["fetch-depth"]; strings.HasPrefix(step.Uses, "actions/checkout@") &&
+			(!has || depth != 0) {
+			t.Errorf("the checkout has the depth %v; set fetch-depth: 0", depth)
 		}
 	}
 }
