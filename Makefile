@@ -120,11 +120,17 @@ differential: setup ## the differential test for DIFFERENTIAL (10m); ARGS="-seed
 
 .PHONY: nightly
 nightly: ## what searches for hours; all of it runs, also if some fails
-	$(MAKE) --keep-going simulate differential fuzz models mutants release-twice FUZZTIME=1m
+	$(MAKE) --keep-going simulate differential fuzz models mutants release-twice upgrade-test FUZZTIME=1m
 
 .PHONY: release-twice
 release-twice: setup ## make a release for all platforms twice, the second time without the build cache, and compare them
 	go -C tools/release test -vet=off -count=1 -timeout 0 ./... -args -all
+
+FORMER ?= last
+
+.PHONY: upgrade-test
+upgrade-test: setup ## a fleet of the last release gets this version under load, and goes back; FORMER=v0.1.0 or a commit
+	go test -count=1 -v -timeout 0 ./deploy -run '^TestUpgrade$$' -former $(FORMER)
 
 # The shell gets VERSION as a variable of the environment, so that nothing in it is a command.
 .PHONY: release
