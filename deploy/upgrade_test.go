@@ -76,6 +76,7 @@ func TestUpgrade(t *testing.T) {
 		return err
 	})
 	u.load = u.startLoad(t)
+	defer u.load.end(t) // before the replicas end
 
 	upward := u.write(t, old, 0)
 	u.load.during(t, "the new version joins the former", func() { u.start(t, 2, capgate) })

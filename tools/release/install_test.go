@@ -156,7 +156,8 @@ func TestInstallOnOtherMachines(t *testing.T) {
 	u.publish(t, testVersion) // smaller
 	tools := filepath.Dir(u.home) + "/tools"
 	must(t, os.Mkdir(tools, 0o755))
-	for _, name := range strings.Fields("sh mktemp openssl tar gzip awk sed mkdir cp chmod mv rm rmdir grep cat uname") {
+	const needed = "sh mktemp openssl tar gzip awk sed mkdir cp chmod mv rm rmdir grep cat uname"
+	for _, name := range strings.Fields(needed) {
 		path, err := exec.LookPath(name)
 		must(t, err)
 		must(t, os.Symlink(path, filepath.Join(tools, name)))

@@ -107,7 +107,8 @@ func TestDebianPackage(t *testing.T) {
 		test ! -e /usr/bin/capgate && tail -n1 /etc/capgate/capgate.yaml
 		mkdir -p /var/log/private/capgate && echo "# record" >/var/log/private/capgate/audit.log
 		dpkg --purge capgate
-		test ! -e /etc/capgate && cat /var/log/private/capgate/audit.log`, first(t, "deb"), packageOf(t, "v0.2.0", "deb"))
+		test ! -e /etc/capgate && cat /var/log/private/capgate/audit.log`,
+		first(t, "deb"), packageOf(t, "v0.2.0", "deb"))
 	checkPackage(t, out, "capgate\t0.2.0")
 	if !strings.Contains(out, "the logs in /var/log/private/capgate stay") || !strings.HasSuffix(out, "# record\n") {
 		t.Errorf("a purge does not keep the audit log and say so:\n%s", out)

@@ -105,9 +105,10 @@ func TestVersionIsEverywhere(t *testing.T) {
 	_, entry, _ = strings.Cut(entry, "- ")
 	values := map[string]string{"addr": a.addr, "kubernetes": a.secure.URL, "dir": dir, "key": strings.TrimSpace(entry)}
 	file := filepath.Join(dir, "capgate.yaml")
-	must(t, os.WriteFile(file, []byte(os.Expand(versionConfig, func(name string) string { return values[name] })), 0o600))
-	log := start(t, exec.Command(capgate, "serve", "--config", file, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"),
-		`"msg":"serving"`)
+	config := os.Expand(versionConfig, func(name string) string { return values[name] })
+	must(t, os.WriteFile(file, []byte(config), 0o600))
+	log := start(t, exec.Command(capgate, "serve", "--config", file, "--listen", "127.0.0.1:0",
+		"--admin", "127.0.0.1:0"), `"msg":"serving"`)
 	public := regexp.MustCompile(`"listen":"([^"]+)"`).FindStringSubmatch(log)[1]
 	for _, capability := range []string{"asked", "shielded"} {
 		cmd := exec.CommandContext(t.Context(), capgate, "invoke", capability, "echo", "{}", "--addr", public)

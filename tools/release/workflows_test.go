@@ -50,7 +50,8 @@ func TestWorkflowsHavePipefail(t *testing.T) {
 	}
 }
 
-// TestActionsArePinned: a workflow names each action by its commit, which cannot be moved as a tag can, and says the tag.
+// TestActionsArePinned: a workflow names each action by its commit, which cannot be moved as a tag can, and has the tag
+// as a comment.
 func TestActionsArePinned(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("../../.github/workflows/*.yml")
