@@ -76,11 +76,7 @@ func TestComposeHealth(t *testing.T) {
 		t.Error("Redis is healthy with another password")
 	}
 
-	_, services := checkCompose(t, "compose/compose.yaml")
-	args := list(field(services["weather"], "command"))
-	log := start(t, capgate, append(args[:2:2], "127.0.0.1:0")...).wait(t, "Ctrl-C")
-	_, rest, _ := strings.Cut(log, " at ")
-	weather, _, _ := strings.Cut(rest, ". ")
+	weather := weatherAlone(t)
 	file := filepath.Join(dir, "capgate.yaml")
 	check.Must(t, os.WriteFile(file, []byte("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nfleets: [{capability: weather, "+
 		"policy: allow, backends: ['"+weather+"']}]\n"), 0o600))

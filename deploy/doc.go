@@ -2,6 +2,7 @@
 // README.md. Its Go code is tests, which run those programs with these files.
 //
 //	process_test.go     a program that ends with the tests
+//	files.go            files that capgate init --for writes; init_test.go runs them
 //	gateways_test.go    real gateways with backends, tenants and a Redis, under load
 //	prometheus_test.go  a real Prometheus that scrapes them, with the rules of prometheus/
 //	queries_test.go     every query of every panel, rule and alert

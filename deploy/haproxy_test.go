@@ -42,6 +42,8 @@ const (
 type fleet struct {
 	host     func(n int) string // addresses that nobody else has
 	file     string             // configuration of the gateways
+	haproxy  string             // configuration of haproxy
+	flags    []string           // of the gateways
 	gateways []*process
 	failed   atomic.Int64
 
@@ -49,12 +51,17 @@ type fleet struct {
 	stopLoad   func()
 }
 
+// newFleet returns a fleet with addresses of its own.
+func newFleet(haproxy string) *fleet {
+	network := fmt.Sprintf("127.%d.%d.", 1+rand.IntN(254), rand.IntN(256))
+	return &fleet{host: func(n int) string { return fmt.Sprint(network, n) }, haproxy: haproxy}
+}
+
 // A real haproxy with the configuration that is deployed finds three real gateways,
 // spreads calls over them, tells them who calls, and loses no call when one is replaced.
 func TestHaproxy(t *testing.T) {
 	t.Parallel()
-	network := fmt.Sprintf("127.%d.%d.", 1+rand.IntN(254), rand.IntN(256))
-	f := &fleet{host: func(n int) string { return fmt.Sprint(network, n) }}
+	f := newFleet("compose/haproxy.cfg")
 	f.startGateways(t)
 	f.startHaproxy(t)
 	client := f.dial(t)
@@ -163,6 +170,12 @@ func (f *fleet) startGateways(t *testing.T) {
 		"127.0.0.1/32")
 	f.file = filepath.Join(t.TempDir(), "capgate.yaml")
 	check.Must(t, os.WriteFile(f.file, []byte(config), 0o600))
+	f.startAll(t)
+}
+
+// startAll starts three gateways with the configuration.
+func (f *fleet) startAll(t *testing.T) {
+	t.Helper()
 	for i := range 3 {
 		f.gateways = append(f.gateways, f.startGateway(t, i))
 	}
@@ -170,8 +183,8 @@ func (f *fleet) startGateways(t *testing.T) {
 
 func (f *fleet) startGateway(t *testing.T, i int) *process {
 	t.Helper()
-	p := start(t, capgate, "serve", "--config", f.file, "--listen", f.host(i+1)+publicPort, "--admin",
-		f.host(i+1)+adminPort)
+	p := start(t, capgate, append([]string{"serve", "--config", f.file, "--listen", f.host(i+1) + publicPort, "--admin",
+		f.host(i+1) + adminPort}, f.flags...)...)
 	p.wait(t, `"msg":"serving"`)
 	return p
 }
@@ -180,7 +193,7 @@ func (f *fleet) startHaproxy(t *testing.T) {
 	t.Helper()
 	dns := dnstest.Start(t)
 	dns.Set("gateways.", f.host(1), f.host(2), f.host(3))
-	text, err := os.ReadFile("compose/haproxy.cfg")
+	text, err := os.ReadFile(f.haproxy)
 	check.Must(t, err)
 	file := filepath.Join(t.TempDir(), "haproxy.cfg")
 	check.Must(t, os.WriteFile(file, []byte(replace(t, string(text), "127.0.0.11:53", dns.Addr, "bind :8080",

@@ -1,56 +1,160 @@
 package cli
 
 import (
-	_ "embed"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
+	"regexp"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/capgate/capgate/internal/initfiles"
+	"github.com/capgate/capgate/internal/lib/buildinfo"
+	"github.com/capgate/capgate/internal/lib/redisurl"
 )
 
-// firstConfig is the configuration that capgate init writes.
-//
-//go:embed init.yaml
-var firstConfig []byte
-
 const initHelp = `The configuration has one example fleet, allows its tools, and needs no Redis. FILE is capgate.yaml by
-default; - is standard output. An existing file stays as it is, unless --force is given.`
+default; - is standard output. An existing file stays as it is, unless --force is given.
+
+With --for, FILE is a directory, by default capgate-compose and so on. It gets all files to run the
+gateway that way, with an example fleet and generated secrets: an operator's key in operator.key, a
+caller's in caller.key. Files that exist are never overwritten. The command prints what to do next,
+and what production needs beyond it.`
+
+// hostName matches names of hosts.
+var hostName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
+
+// initCommand is the command capgate init.
+type initCommand struct {
+	stdio
+	way, tls string
+	force    bool
+	files    initfiles.Config
+}
 
 // newInitCommand returns the command capgate init.
 func newInitCommand(std stdio) *cobra.Command {
+	i := &initCommand{stdio: std}
 	c := &cobra.Command{Use: "init [FILE]", Short: "write a configuration to begin with", Long: initHelp}
-	force := c.Flags().Bool("force", false, "overwrite an existing file")
-	c.RunE = func(_ *cobra.Command, args []string) error {
-		file := defaultConfig
-		if len(args) == 1 {
-			file = args[0]
+	fs := c.Flags()
+	fs.BoolVar(&i.force, "force", false, "overwrite an existing file")
+	fs.StringVar(&i.way, "for", "", "write all files to run a gateway with "+orList(initfiles.Ways()))
+	fs.StringVar(&i.tls, "tls", "", "self-signed: make a certificate for the public port")
+	fs.StringSliceVar(&i.files.Hosts, "host", nil, "`name` or address of the gateway besides localhost")
+	fs.StringVar(&i.files.Image, "image", "", "the gateway's `image`, for compose")
+	fs.StringVar(&i.files.Redis, "redis", "", "`URL` of a Redis, such as rediss://capgate@HOST:6379, for systemd")
+	_ = c.RegisterFlagCompletionFunc("for", // it is registered once
+		cobra.FixedCompletions(initfiles.Ways(), cobra.ShellCompDirectiveNoFileComp))
+	c.RunE = func(c *cobra.Command, args []string) error {
+		target := strings.Join(args, "") // at most one
+		if i.way != "" {
+			return i.writeAll(target)
 		}
-		if file == "-" {
-			_, err := std.out.Write(firstConfig)
-			return err
+		for _, flag := range []string{"tls", "host", "image", "redis"} {
+			if c.Flags().Changed(flag) {
+				return usageError("--%s requires --for", flag)
+			}
 		}
-		if err := writeNew(file, firstConfig, *force); err != nil {
-			return err
-		}
-		serve := "capgate serve"
-		if file != defaultConfig {
-			serve += " " + file
-		}
-		fmt.Fprintf(std.out, "%s is written. Next:\n\n"+
-			"  1. start the backend of the example fleet, from a clone of capgate:\n"+
-			"     go run ./examples/weather/cmd/weather --listen 127.0.0.1:50051\n  2. start the gateway: %s\n"+
-			"  3. call a tool:\n     curl localhost:8080/v1/capabilities/weather/tools/get_current_weather -d "+
-			"'{\"location\":\"Berlin\"}'\n\ncapgate check %[1]s finds mistakes after you changed the file.\n",
-			file, serve)
-		return nil
+		return i.writeExample(cmp.Or(target, defaultConfig))
 	}
-	return exits(c, "0 success; 1 the file exists or cannot be written; 2 wrong command line.")
+	return exits(c, "0 success; 1 a file exists or cannot be written; 2 wrong command line.")
+}
+
+// writeExample writes the configuration alone.
+func (i *initCommand) writeExample(file string) error {
+	if file == "-" {
+		_, err := fmt.Fprint(i.out, initfiles.Example)
+		return err
+	}
+	if err := writeNew(file, initfiles.Example, i.force); err != nil {
+		return err
+	}
+	serve := "capgate serve"
+	if file != defaultConfig {
+		serve += " " + file
+	}
+	fmt.Fprintf(i.out, "%s is written. Next:\n\n"+
+		"  1. start the backend of the example fleet, in another terminal:\n"+
+		"     capgate demo --weather 127.0.0.1:50051\n  2. start the gateway: %s\n"+
+		"  3. call a tool:\n     curl localhost:8080/v1/capabilities/weather/tools/get_current_weather -d "+
+		"'{\"location\":\"Berlin\"}'\n\ncapgate check %[1]s finds mistakes after you changed the file.\n",
+		file, serve)
+	return nil
+}
+
+// writeAll writes all files of a way of running a gateway.
+func (i *initCommand) writeAll(dir string) error {
+	if i.files.Dir = cmp.Or(dir, "capgate-"+i.way); dir == "-" {
+		return usageError("--for writes a directory, not standard output")
+	}
+	if err := i.check(); err != nil {
+		return err
+	}
+	i.files.TLS, i.files.UID, i.files.GID = i.tls != "", os.Getuid(), os.Getgid()
+	i.files.Image = cmp.Or(i.files.Image, releasedImage(buildinfo.Get().Version))
+	var err error
+	if i.files.Program, err = os.Executable(); err != nil {
+		return fmt.Errorf("find the running program: %w", err)
+	}
+	built, err := initfiles.Build(i.way, i.files)
+	if err != nil {
+		return err
+	}
+	if err := initfiles.Write(i.files.Dir, built.Files); err != nil {
+		return refused("nothing is written: %w", err)
+	}
+	fmt.Fprintf(i.out, "%s has %d files. Next:\n\n%s\nBefore production, decide (docs/run/production.md):\n\n",
+		i.files.Dir, len(built.Files), built.Next)
+	for _, text := range built.Undecided {
+		fmt.Fprintf(i.out, "  - %s\n", text)
+	}
+	fmt.Fprintln(i.out, "  - fleets: weather is a demonstration; list your capabilities in its place")
+	return nil
+}
+
+// check checks the flags of --for.
+func (i *initCommand) check() error {
+	ways := initfiles.Ways()
+	switch {
+	case !slices.Contains(ways, i.way):
+		return usageError("--for %q: want %s", i.way, orList(ways))
+	case i.tls != "" && i.tls != "self-signed":
+		return usageError("--tls %q: want self-signed", i.tls)
+	case i.force:
+		return usageError("--force is not for --for, which overwrites no file")
+	case i.files.Redis != "" && i.way != "systemd":
+		return usageError("--redis is for systemd; %s has a Redis of its own", i.way)
+	case i.files.Image != "" && i.way == "systemd":
+		return usageError("--image is not for systemd, which runs a program")
+	}
+	for _, host := range i.files.Hosts {
+		if !hostName.MatchString(host) && net.ParseIP(host) == nil {
+			return usageError("--host %q: want a name or an address, without a port", host)
+		}
+	}
+	if i.files.Redis != "" {
+		if u, err := redisurl.Parse(i.files.Redis); err != nil || u.Password != "" {
+			return usageError("--redis: want a URL without a password, such as rediss://capgate@HOST:6379")
+		}
+	}
+	return nil
+}
+
+// releasedImage returns the image of a release, or the one that docker build -t capgate makes.
+func releasedImage(version string) string {
+	if strings.HasPrefix(version, "v") && !strings.Contains(version, "-") {
+		return "ghcr.io/capgate/capgate:" + version
+	}
+	return "capgate"
 }
 
 // writeNew writes a file that does not exist yet, unless force is set.
-func writeNew(file string, data []byte, force bool) error {
+func writeNew(file, text string, force bool) error {
 	how := os.O_WRONLY | os.O_CREATE | os.O_EXCL
 	if force {
 		how = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
@@ -62,6 +166,6 @@ func writeNew(file string, data []byte, force bool) error {
 	if err != nil {
 		return refused("%s cannot be written: %w", file, reasonOf(err))
 	}
-	_, err = f.Write(data)
+	_, err = f.WriteString(text)
 	return errors.Join(err, f.Close())
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/capgate/capgate/internal/initfiles"
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
@@ -78,7 +79,7 @@ func TestProduction(t *testing.T) {
 			t.Errorf("limits of a tenant: %d %s", exit, errs)
 		}
 	}
-	file := writeConfig(t, string(firstConfig))
+	file := writeConfig(t, initfiles.Example)
 	exit, out, errs = runProgram(t, nil, "check", "--production", "-o", "json", file)
 	for _, field := range []string{"tls", "tenants", "redis", "operators", "audit"} {
 		if !strings.Contains(out, `"field": "`+field+`"`) {
