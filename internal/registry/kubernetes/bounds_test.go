@@ -12,6 +12,7 @@ import (
 	"github.com/capgate/capgate/internal/registry/kubernetes"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/kubetest"
+	"github.com/capgate/capgate/internal/testkit/metrictest"
 )
 
 // TestProblemsAreBounded: neither the log nor the warnings grow with the Services that others write.
@@ -41,7 +42,8 @@ func TestProblemsAreBounded(t *testing.T) {
 	}
 }
 
-// TestAnnouncedTargetsAreBounded, with a problem that says so.
+// TestAnnouncedTargetsAreBounded, with a problem that says so. A namespace with many leaves places for others, and none
+// loses its place to another.
 func TestAnnouncedTargetsAreBounded(t *testing.T) {
 	t.Parallel()
 	s := kubetest.Start(t)
@@ -52,11 +54,35 @@ func TestAnnouncedTargetsAreBounded(t *testing.T) {
 				kubetest.Endpoint{Addr: "10.0.0.1"}))
 		}
 	}
-	r := run(t, s, kubernetes.Settings{Watch: kubernetes.Watch{Enabled: true}})
+	r := run(t, s, kubernetes.Settings{Watch: kubernetes.Watch{Enabled: true,
+		Namespaces: []string{"own", "another"}}})
 	r.has(t, "c 10.0.0.1:998 100 s-0998.own.svc", "c 10.0.0.1:999 100 s-0999.own.svc")
-	if text := strings.Join(r.Warnings(), "\n"); !strings.Contains(text, "more than 1000 Services announce") {
+	const problem = "namespace own: 2 Services announce capabilities beyond its share of 1000, and are left out: " +
+		"s-1000, s-1001; narrow kubernetes.watch"
+	if text := strings.Join(r.Warnings(), "\n"); !strings.Contains(text, problem) {
 		t.Error(text)
 	}
+	if n := metrictest.Read(t, r)["capgate_kubernetes_refused_services"]; n != 2 {
+		t.Errorf("%v refused", n)
+	}
+
+	for i := range 300 {
+		s.Put(kubetest.Services, "another", fmt.Sprintf("s-%03d", i), kubetest.Service(nil, "capgate.dev/capability=c"))
+	}
+	s.Put(plural, "another", "a", kubetest.Slice("s-000", 7, kubetest.Endpoint{Addr: "10.0.0.2"}))
+	r.has(t, "c 10.0.0.1:998 100 s-0998.own.svc", "c 10.0.0.1:999 100 s-0999.own.svc",
+		"c 10.0.0.2:7 100 s-000.another.svc")
+	check.Until(t, "a share for another namespace", func() (bool, string) {
+		text := strings.Join(r.Warnings(), "\n")
+		return strings.Contains(text, problem) && strings.Contains(text, "another: 100 Services announce capabilities "+
+			"beyond its share of 200"), text
+	})
+
+	s.Delete(kubetest.Services, "own", "s-0999") // its namespace has more than its share now, and gets no other place
+	s.Put(plural, "another", "b", kubetest.Slice("s-200", 8, kubetest.Endpoint{Addr: "10.0.0.2"}))
+	s.Delete(kubetest.Services, "another", "s-001")
+	r.has(t, "c 10.0.0.1:998 100 s-0998.own.svc", "c 10.0.0.2:7 100 s-000.another.svc",
+		"c 10.0.0.2:8 100 s-200.another.svc")
 }
 
 // TestPanicEndsOnePublication, and not the process.

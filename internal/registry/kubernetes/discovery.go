@@ -58,13 +58,14 @@ type Discovery struct {
 	dirty      chan struct{}
 	restart    chan struct{} // signals that mirrors must start
 
-	mu       sync.Mutex
-	settings Settings
-	tried    bool // former settings may come back, so their mirrors go on
-	slices   following[endpointSlice]
-	services following[service]
-	problems problems
-	lines    *tokenbucket.Bucket // of the log, for problems
+	mu        sync.Mutex
+	settings  Settings
+	tried     bool // former settings may come back, so their mirrors go on
+	slices    following[endpointSlice]
+	services  following[service]
+	admission admission
+	problems  problems
+	lines     *tokenbucket.Bucket // of the log, for problems
 }
 
 // endpointSlices are the resource of all namespaces.
@@ -198,6 +199,7 @@ func (d *Discovery) gather() []registry.Member {
 	defer d.mu.Unlock()
 	d.prune()
 	announced, wrong := d.settings.Watch.announced(d.services.objects())
+	announced, refused := d.admission.admit(announced)
 	index := indexSlices(d.slices.objects())
 	var members []registry.Member
 	var left problems
@@ -213,7 +215,7 @@ func (d *Discovery) gather() []registry.Member {
 			left.add(t.Capability + ": " + p)
 		}
 	}
-	for _, p := range wrong {
+	for _, p := range slices.Concat(refused, wrong) {
 		left.add(p)
 	}
 	d.note(left)

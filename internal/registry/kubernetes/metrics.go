@@ -22,8 +22,10 @@ func (d *Discovery) Metrics() *metric.Set {
 		"namespace")
 	failures := m.Add("failures_total", "Lists and watches that failed.", "resource", "namespace")
 	lists := m.Add("lists_total", "Complete lists of the objects.", "resource", "namespace")
+	refused := m.Add("refused_services", "Services that announce capabilities beyond the share of their namespace.")
 	m.Read = func(w metric.Writer) {
 		w.Gauge(backends, float64(len(d.Members())))
+		w.Gauge(refused, float64(d.refused()))
 		for _, f := range d.mirrors() {
 			s, r := f.State(), f.Resource()
 			labels := []string{r.Name(), cmp.Or(r.Namespace, anyNamespace)}
@@ -34,6 +36,13 @@ func (d *Discovery) Metrics() *metric.Set {
 		}
 	}
 	return m
+}
+
+// refused returns the number of Services without a place.
+func (d *Discovery) refused() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.admission.refused
 }
 
 // staleFor returns the time since objects could last be followed; 0: they can.

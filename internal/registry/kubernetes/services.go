@@ -25,9 +25,6 @@ const (
 	maxWeight     = 10_000
 )
 
-// maxAnnounced bounds the Services that announce capabilities.
-const maxAnnounced = 1000
-
 // service has what is used of a Service.
 type service struct {
 	kubeapi.Meta `json:"metadata"`
@@ -67,10 +64,6 @@ func (w *Watch) announced(objects []*service) (targets []Target, problems []stri
 		if problem != "" {
 			problems = append(problems, fmt.Sprintf("service %s/%s: %s", s.Namespace, s.Name, problem))
 			continue
-		}
-		if len(targets) == maxAnnounced {
-			return targets, append(problems, fmt.Sprintf("more than %d Services announce capabilities, and the first "+
-				"%[1]d by name are used; narrow kubernetes.watch", maxAnnounced))
 		}
 		targets = append(targets, t)
 	}
