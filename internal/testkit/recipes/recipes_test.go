@@ -27,6 +27,7 @@ var followed = map[string]struct {
 	"A filter":                 {test: "gateway/filter/toollog", build: "gateway"},
 	"A front door":             {test: "gateway/frontdoor/echo", build: "gateway/frontdoor"},
 	"An upstream protocol":     {(*scratch).describe, "gateway/upstream/hello", "gateway/upstream/protocols", ""},
+	"A source of backends":     {(*scratch).describe, "internal/registry/ports", "internal/app", ""},
 	"An admin method":          {generate: (*scratch).protos, build: "gateway/admin/summary"},
 	"A configuration field":    {generate: (*scratch).describe, build: "gateway/relay/accept"},
 	"A feature of the process": {build: "internal/app"},
