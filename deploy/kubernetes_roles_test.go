@@ -24,7 +24,8 @@ func listObjects(t *testing.T, text string) (all []map[string]any) {
 }
 
 // TestChartGivesRights: the service account may list and watch the slices in the namespaces of fleets, the Services in
-// those of kubernetes.watch, and nothing else. Without either it has neither a role nor a token.
+// those of kubernetes.watch, with the named ConfigMaps, and nothing else. Without either it has neither a role nor a
+// token.
 func TestChartGivesRights(t *testing.T) {
 	t.Parallel()
 	const fleets = "  fleets:\n  - {capability: a, kubernetes: {service: a}}\n" +
@@ -37,6 +38,8 @@ func TestChartGivesRights(t *testing.T) {
 		"  kubernetes: {watch: {namespaces: [other]}}\n" + fleets:    {"Role other": both, "Role tools": slicesOnly},
 		"  kubernetes: {watch: {}}\n  fleets: []\n":                  {"Role tools": both},
 		"  kubernetes: {watch: {namespaces: ['*']}}\n  fleets: []\n": {"ClusterRole <nil>": both},
+		"  kubernetes: {watch: {namespaces: [other], manifests: [texts, more]}}\n" + fleets: {
+			"Role other": both + " /configmaps [texts more]", "Role tools": slicesOnly},
 	} {
 		var args []string
 		if config != "" {
@@ -73,6 +76,9 @@ func TestChartGivesRights(t *testing.T) {
 					}
 					rights = append(rights, fmt.Sprint(field(o, "rules", i, "apiGroups", 0), "/",
 						field(o, "rules", i, "resources", 0)))
+					if names := field(o, "rules", i, "resourceNames"); names != nil {
+						rights = append(rights, fmt.Sprint(names))
+					}
 				}
 				got[where] = strings.Join(rights, " ")
 			}

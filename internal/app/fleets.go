@@ -47,7 +47,7 @@ func fleetsFeature() feature {
 	return feature{
 		build: func(p *App) error {
 			p.fleets.planner = &fleetplan.Planner{Ejected: ejected.report, Limits: p.fleets.limits,
-				Others: p.fleets.upstreams, Text: p.fleets.registry.Manifest, Log: p.log}
+				Others: p.fleets.upstreams, Text: p.fleets.sources.Manifest, Log: p.log}
 			first := p.fleets.planner.Plan(p.started, nil)
 			table, err := router.NewTable(first.Routes, nil)
 			if err != nil {

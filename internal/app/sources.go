@@ -21,7 +21,7 @@ func sourcesFeature() feature {
 			p.fleets.registry = registry.New(p.store.Registrations(), registry.Settings{}, registry.Options{Log: p.log,
 				Changed: changed, Manifest: registration.ReadManifest})
 			p.fleets.sources = sources.Open(sourceSettings(p.started.Config), sources.Options{
-				Registry: p.fleets.registry, Changed: changed, Log: p.log})
+				Registry: p.fleets.registry, Changed: changed, ReadManifest: registration.ReadManifest, Log: p.log})
 			p.parts.services = append(p.parts.services, registration.New(p.fleets.registry, p.audit))
 			others := p.parts.Ready.Warnings
 			p.parts.Ready.Warnings = func() []string { return append(others(), p.fleets.sources.Warnings()...) }

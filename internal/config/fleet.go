@@ -79,7 +79,7 @@ func (f *Fleet) ToolPrefix() string {
 
 // checkFleets checks fleets against each other and against the rest of the file.
 func (c *Config) checkFleets(at strictyaml.At) {
-	manifests := c.Registration.Manifests || len(c.Manifests) > 0
+	manifests := c.AnnounceManifests() || len(c.Manifests) > 0
 	sole, prefixes := map[string]string{}, map[string]string{}
 	for i := range c.Fleets {
 		f, here := &c.Fleets[i], at.Item(i)

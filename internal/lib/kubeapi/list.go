@@ -95,5 +95,8 @@ func (m *Mirror[T]) query() url.Values {
 	if m.resource.Selector != "" {
 		query.Set("labelSelector", m.resource.Selector)
 	}
+	if m.resource.Object != "" {
+		query.Set("fieldSelector", "metadata.name="+m.resource.Object)
+	}
 	return query
 }

@@ -9,6 +9,7 @@ type Resource struct {
 	Plural    string // name in URLs
 	Namespace string // "": all
 	Selector  string // of labels; "": all
+	Object    string // name of the only object; "": all
 }
 
 // path returns the URL path of the resource.
@@ -32,10 +33,18 @@ func (r Resource) Name() string {
 	return r.Plural + "." + r.Group
 }
 
-// String returns the name and the namespace.
+// Title returns the name, and that of the only object, as in configmaps/weather.
+func (r Resource) Title() string {
+	if r.Object == "" {
+		return r.Name()
+	}
+	return r.Name() + "/" + r.Object
+}
+
+// String returns the title and the namespace.
 func (r Resource) String() string {
 	if r.Namespace == "" {
-		return r.Name() + " in all namespaces"
+		return r.Title() + " in all namespaces"
 	}
-	return r.Name() + " in namespace " + r.Namespace
+	return r.Title() + " in namespace " + r.Namespace
 }

@@ -31,6 +31,9 @@ type Watch struct {
 	// Patterns, in which * matches any text, of the capabilities that Services may announce. Default all that have no
 	// fleet in the file.
 	Capabilities []string `yaml:"capabilities" kind:"pattern"`
+	// ConfigMaps with manifests, which Services of their namespace may name in an annotation. Others are not read.
+	// Default none.
+	Manifests []string `yaml:"manifests" kind:"object_name"`
 	// Policy of capabilities without a fleet, as of a fleet.
 	Policy call.Verdict `yaml:"policy" default:"block"`
 

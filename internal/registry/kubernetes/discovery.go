@@ -26,7 +26,9 @@ type Target struct {
 	Weight  int          // of each backend
 	Dialect call.Dialect // Auto: the fleet's
 
-	selector Selector // the parsed Selector
+	selector Selector     // the parsed Selector
+	manifest string       // of the annotation; "": none
+	sum      registry.Sum // of the manifest
 }
 
 // Settings are the configuration. They may change (Set).
@@ -43,6 +45,8 @@ type Options struct {
 	Log     *slog.Logger // nil: discarded
 	// Namespace is that of Sources without one; "": they are an error.
 	Namespace string
+	// ReadManifest returns the capability of a manifest's text, or an error. nil: no manifest is valid.
+	ReadManifest func(text string) (capability string, refusal *call.Refusal)
 	// Mirrors has the intervals of kubeapi.Options.
 	Mirrors kubeapi.Options
 }
@@ -63,6 +67,7 @@ type Discovery struct {
 	tried     bool // former settings may come back, so their mirrors go on
 	slices    following[endpointSlice]
 	services  following[service]
+	manifests manifests
 	admission admission
 	problems  problems
 	lines     *tokenbucket.Bucket // of the log, for problems
@@ -76,6 +81,9 @@ func New(c *kubeapi.Client, settings Settings, o Options) *Discovery {
 	if o.Changed == nil {
 		o.Changed = func() {}
 	}
+	if o.ReadManifest == nil {
+		o.ReadManifest = func(string) (string, *call.Refusal) { return "", &call.Refusal{Message: "not supported"} }
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -85,6 +93,7 @@ func New(c *kubeapi.Client, settings Settings, o Options) *Discovery {
 	mirrors.Log, mirrors.Changed = o.Log, func() { signal.Wake(d.dirty) }
 	mirrors.Labels = true // for selectors
 	d.slices = newFollowing(c, endpointSlices, sliceMeta, mirrors)
+	d.manifests = newManifests(c, mirrors, o.ReadManifest)
 	mirrors.Annotations = annotation
 	d.services = newFollowing(c, services, serviceMeta, mirrors)
 	d.members.Store(new([]registry.Member))
@@ -111,6 +120,7 @@ func (d *Discovery) prune() {
 	if !d.tried {
 		d.slices.prune()
 		d.services.prune()
+		d.manifests.prune()
 	}
 }
 
@@ -132,6 +142,7 @@ func (d *Discovery) Try(s Settings) {
 	d.settings, d.tried = s, true
 	d.slices.want(namespaces, "")
 	d.services.want(announced, s.Watch.Selector)
+	d.manifests.want(s.Watch.Manifests, announced)
 	signal.Wake(d.restart)
 	signal.Wake(d.dirty)
 }
@@ -146,6 +157,7 @@ func (d *Discovery) Run(ctx context.Context) {
 			d.mu.Lock()
 			d.slices.start(ctx, &mirrors)
 			d.services.start(ctx, &mirrors)
+			d.manifests.start(ctx, &mirrors)
 			d.mu.Unlock()
 		case <-d.dirty:
 			d.publish()
@@ -173,7 +185,7 @@ func (d *Discovery) Await(ctx context.Context) error {
 func (d *Discovery) mirrors() []mirror {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return append(d.services.all(), d.slices.all()...)
+	return slices.Concat(d.services.all(), d.manifests.all(), d.slices.all())
 }
 
 // Members returns all backends, sorted by capability and address, each pair of these once. It must not be changed.
@@ -200,6 +212,7 @@ func (d *Discovery) gather() []registry.Member {
 	d.prune()
 	announced, wrong := d.settings.Watch.announced(d.services.objects())
 	announced, refused := d.admission.admit(announced)
+	announced, without := d.manifests.assign(announced)
 	index := indexSlices(d.slices.objects())
 	var members []registry.Member
 	var left problems
@@ -215,7 +228,7 @@ func (d *Discovery) gather() []registry.Member {
 			left.add(t.Capability + ": " + p)
 		}
 	}
-	for _, p := range slices.Concat(refused, wrong) {
+	for _, p := range slices.Concat(refused, wrong, without) {
 		left.add(p)
 	}
 	d.note(left)
@@ -228,7 +241,7 @@ func (t *Target) members(to []registry.Member, all []endpoint) []registry.Member
 	for i := range all {
 		e := &all[i]
 		m := registry.Member{Capability: t.Capability, Addr: e.addr.String(), ServerName: e.host, Weight: t.Weight,
-			Zone: e.zone, Dialect: t.Dialect, Source: Name}
+			Zone: e.zone, Dialect: t.Dialect, Manifest: t.sum, Source: Name}
 		if e.usage == leaving && others {
 			m.Weight = 0
 		}

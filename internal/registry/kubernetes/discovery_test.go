@@ -49,12 +49,14 @@ func run(t *testing.T, s *kubetest.Server, settings kubernetes.Settings) *runnin
 	t.Helper()
 	c := kubeapi.New(kubeapi.Config{Address: s.URL, CAFile: s.CAFile, TokenFile: s.TokenFile})
 	r := &running{changed: make(chan struct{}, 1), log: &logged{}}
-	r.Discovery = kubernetes.New(c, settings, kubernetes.Options{Namespace: "own", Changed: func() {
+	changed := func() {
 		select {
 		case r.changed <- struct{}{}:
 		default:
 		}
-	}, Log: slog.New(slog.NewTextHandler(r.log, nil)),
+	}
+	r.Discovery = kubernetes.New(c, settings, kubernetes.Options{Namespace: "own", ReadManifest: readManifest,
+		Changed: changed, Log: slog.New(slog.NewTextHandler(r.log, nil)),
 		Mirrors: kubeapi.Options{First: time.Millisecond, Max: 20 * time.Millisecond}})
 	ctx, cancel := context.WithCancel(context.Background())
 	var all sync.WaitGroup

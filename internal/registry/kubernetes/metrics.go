@@ -28,7 +28,7 @@ func (d *Discovery) Metrics() *metric.Set {
 		w.Gauge(refused, float64(d.refused()))
 		for _, f := range d.mirrors() {
 			s, r := f.State(), f.Resource()
-			labels := []string{r.Name(), cmp.Or(r.Namespace, anyNamespace)}
+			labels := []string{r.Title(), cmp.Or(r.Namespace, anyNamespace)}
 			w.Gauge(objects, float64(s.Objects), labels...)
 			w.Gauge(stale, staleFor(&s).Seconds(), labels...)
 			w.Count(failures, s.Failures, labels...)

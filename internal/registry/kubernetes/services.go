@@ -85,6 +85,7 @@ func (w *Watch) target(s *service) (t Target, problem string) {
 		return t, fmt.Sprintf("%s: kubernetes.watch.capabilities does not permit %s", capabilityAnnotation,
 			t.Capability)
 	}
+	t.manifest = s.Annotations[manifestAnnotation]
 	if text := s.Annotations[weightAnnotation]; text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 0 || n > maxWeight {

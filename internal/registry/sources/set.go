@@ -25,9 +25,9 @@ func Open(settings *Settings, o Options) Set {
 }
 
 // Once looks for the backends of all sources once, without registrations.
-func Once(ctx context.Context, settings *Settings) (all []registry.Member, problems []error) {
+func Once(ctx context.Context, settings *Settings, o Options) (all []registry.Member, problems []error) {
 	for _, source := range All() {
-		found, more := source.once(ctx, settings)
+		found, more := source.once(ctx, settings, o)
 		all, problems = append(all, found...), append(problems, more...)
 	}
 	return registry.Merge(all), problems
@@ -76,6 +76,16 @@ func (s Set) Find(capability, addr string) (m registry.Member, ok bool) {
 		}
 	}
 	return m, ok
+}
+
+// Manifest returns the text of a manifest that members have, or "".
+func (s Set) Manifest(sum registry.Sum) (text string) {
+	for i := 0; i < len(s) && text == ""; i++ {
+		if s[i].Manifest != nil {
+			text = s[i].Manifest(sum)
+		}
+	}
+	return text
 }
 
 // Warnings returns what operators should know.

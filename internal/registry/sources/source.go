@@ -44,7 +44,9 @@ type Options struct {
 	Registry *registry.Registry
 	// Changed is called when the Members of a source have changed. It must not block.
 	Changed func()
-	Log     *slog.Logger // nil: discarded
+	// ReadManifest returns the capability of a manifest's text, or an error. nil: no manifest is valid.
+	ReadManifest func(text string) (capability string, refusal *call.Refusal)
+	Log          *slog.Logger // nil: discarded
 }
 
 // Finder finds backends.
@@ -64,6 +66,8 @@ type Opened struct {
 	// Try replaces the settings. Until Commit, the source goes on following what the former ones need.
 	Try    func(*Settings)
 	Commit func()
+	// Manifest returns the text of a manifest that members have, or "".
+	Manifest func(registry.Sum) string
 	// Warnings returns what operators should know.
 	Warnings func() []string
 	Close    func()

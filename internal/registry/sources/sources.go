@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/kubeapi"
@@ -25,6 +26,11 @@ type Sections struct {
 type Fields struct {
 	// Backends from the EndpointSlices of Kubernetes Services, besides those of backends.
 	Kubernetes kubernetes.Source `yaml:"kubernetes"`
+}
+
+// AnnounceManifests reports whether backends may bring manifests.
+func (s *Sections) AnnounceManifests() bool {
+	return s.Registration.Manifests || len(s.Kubernetes.Watch.Manifests) > 0
 }
 
 // All returns the sources.
@@ -51,9 +57,9 @@ func All() []Source {
 func openKubernetes(s *Settings, o Options) Opened {
 	client := kubeapi.New(s.Kubernetes.API.Client())
 	d := kubernetes.New(client, ofKubernetes(s), kubernetes.Options{Log: o.Log, Changed: o.Changed,
-		Namespace: s.Kubernetes.API.OwnNamespace()})
+		Namespace: s.Kubernetes.API.OwnNamespace(), ReadManifest: o.ReadManifest})
 	return Opened{Finder: d, Try: func(s *Settings) { d.Try(ofKubernetes(s)) }, Commit: d.Commit,
-		Warnings: d.Warnings, Close: client.Close}
+		Manifest: d.Manifest, Warnings: d.Warnings, Close: client.Close}
 }
 
 func ofKubernetes(s *Settings) kubernetes.Settings {
@@ -71,7 +77,8 @@ func ofKubernetes(s *Settings) kubernetes.Settings {
 
 func openRegistry(s *Settings, o Options) Opened {
 	o.Registry.Set(ofRegistry(s))
-	return Opened{Finder: o.Registry, Try: func(s *Settings) { o.Registry.Set(ofRegistry(s)) }}
+	return Opened{Finder: o.Registry, Try: func(s *Settings) { o.Registry.Set(ofRegistry(s)) },
+		Manifest: o.Registry.Manifest}
 }
 
 func ofRegistry(s *Settings) registry.Settings {
@@ -98,11 +105,11 @@ func lookUpNames(ctx context.Context, s *Settings) (all []registry.Member, probl
 }
 
 // once opens a source and returns the backends that it finds first.
-func (s *Source) once(ctx context.Context, settings *Settings) (all []registry.Member, problems []error) {
+func (s *Source) once(ctx context.Context, settings *Settings, o Options) (all []registry.Member, problems []error) {
 	if s.Once != nil {
 		return s.Once(ctx, settings)
 	}
-	d := s.Open(settings, Options{})
+	d := s.Open(settings, o)
 	defer d.close()
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan struct{})
@@ -119,5 +126,9 @@ func (s *Source) once(ctx context.Context, settings *Settings) (all []registry.M
 	for _, text := range d.warnings() {
 		problems = append(problems, errors.New(text))
 	}
-	return d.Members(), problems
+	all = slices.Clone(d.Members())
+	for i := range all {
+		all[i].Manifest = registry.Sum{} // its text has ended with the source
+	}
+	return all, problems
 }

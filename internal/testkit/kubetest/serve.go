@@ -105,7 +105,8 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, plural, namespace 
 	var keys []string
 	for key, object := range at {
 		if strings.HasPrefix(key, plural+"/"+namespace) && (namespace == "" || strings.HasPrefix(key, plural+"/"+
-			namespace+"/")) && key > after && selected(object, query.Get("labelSelector")) {
+			namespace+"/")) && key > after && named(key, query.Get("fieldSelector")) &&
+			selected(object, query.Get("labelSelector")) {
 			keys = append(keys, key)
 		}
 	}
@@ -152,6 +153,12 @@ func selected(object Object, selector string) bool {
 		}
 	}
 	return true
+}
+
+// named reports whether an object with a key has the name that a selector of fields requires.
+func named(key, selector string) bool {
+	name, only := strings.CutPrefix(selector, "metadata.name=")
+	return !only || strings.HasSuffix(key, "/"+name)
 }
 
 // as returns the kind of an event for a watch with a selector: an object whose labels no longer match is deleted. "":
@@ -213,7 +220,8 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, plural, namespace
 			case c.kind == "BOOKMARK" && query.Get("allowWatchBookmarks") == "true":
 				send("BOOKMARK", Object{"kind": "EndpointSlice", "metadata": Object{
 					"resourceVersion": strconv.Itoa(c.version), "creationTimestamp": nil}})
-			case c.plural == plural && (namespace == "" || c.in == namespace):
+			case c.plural == plural && (namespace == "" || c.in == namespace) &&
+				named(c.key, query.Get("fieldSelector")):
 				if kind := c.as(query.Get("labelSelector")); kind != "" {
 					send(kind, c.object)
 				}

@@ -2,10 +2,11 @@ package kubetest
 
 import "strings"
 
-// The resources of Slice and Service.
+// The resources of Slice, Service and ConfigMap.
 const (
 	EndpointSlices = "endpointslices"
 	Services       = "services"
+	ConfigMaps     = "configmaps"
 )
 
 // Service returns a Service with labels and annotations, each as name=value.
@@ -20,6 +21,11 @@ func Service(labels []string, annotations ...string) Object {
 	}
 	return Object{"kind": "Service", "apiVersion": "v1", "metadata": Object{"labels": pairs(labels),
 		"annotations": pairs(annotations)}, "spec": Object{"clusterIP": "None"}}
+}
+
+// ConfigMap returns a ConfigMap with a key.
+func ConfigMap(key, text string) Object {
+	return Object{"kind": "ConfigMap", "apiVersion": "v1", "metadata": Object{}, "data": Object{key: text}}
 }
 
 // Endpoint is a pod of a slice.
