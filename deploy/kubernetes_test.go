@@ -211,12 +211,25 @@ func asMap(v any) map[string]any {
 func TestChartRefuses(t *testing.T) {
 	t.Parallel()
 	for set, why := range map[string]string{
-		"replica=3":                        "'replica' not allowed",
-		"replicas=three":                   "at '/replicas': got string, want integer",
-		"drain.delaySeconds=5s":            "at '/drain/delaySeconds': got string, want integer",
-		"config.fleet=x":                   "at '/config': additional properties 'fleet' not allowed",
-		"config.fleets[0].capabilty=a":     "at '/config/fleets/0': additional properties 'capabilty' not allowed",
-		"config.audit.fsync=1":             "at '/config/audit': additional properties 'fsync' not allowed",
+		"replica=3":             "'replica' not allowed",
+		"replicas=three":        "at '/replicas': got string, want integer",
+		"drain.delaySeconds=5s": "at '/drain/delaySeconds': got string, want integer",
+		"config.fleet=x":        "at '/config': additional properties 'fleet' not allowed",
+
+		"config.fleets[0].capabilty=a": "at '/config/fleets/0': additional " +
+			"properties 'capabilty' not allowed",
+		"config.audit.fsync=1":                      "at '/config/audit': additional properties 'fsync' not allowed",
+		"keda.enabled=true":                         "keda.enabled needs a Redis that replicas share",
+		"redis.enabled=true,redis.existingSecret=s": "redis.enabled and redis.existingSecret are two stores",
+		"redis.enabled=true,config.redis=redis://a": "config.redis is the chart's to set, from redis.enabled",
+		"redis.enabled=true,env.CAPGATE_REDIS.secret=s,env.CAPGATE_REDIS.key=k": "env.CAPGATE_REDIS and " +
+			"redis.enabled are the same",
+
+		"redis.enabled=true,autoscaling.enabled=true,keda.enabled=true": "autoscaling.enabled and keda.enabled scale",
+		"httpRoute.enabled=true,httpRoute.hostnames[0]=a":               "httpRoute.enabled needs httpRoute.parentRefs",
+		"grpcRoute.enabled=true,grpcRoute.parentRefs[0].name=a":         "and grpcRoute.hostnames",
+		"ingress.enabled=true":             "ingress.enabled needs ingress.hosts",
+		"certificate.enabled=true":         "certificate.enabled needs certificate.issuerRef.name",
 		"replicas=3":                       "replicas: 3 needs a Redis that they share",
 		"replicas=2,config.redis=embedded": "replicas: 2 needs a Redis that they share",
 		"autoscaling.enabled=true":         "autoscaling.enabled needs a Redis that replicas share",

@@ -1,8 +1,7 @@
 // Command schemas writes the schemas for the checks of deployments, into its own folder:
 //
 //	kubernetes.json  of Kubernetes objects: k8s.io/kubernetes' api/openapi-spec/swagger.json, and
-//	                 ServiceMonitor of github.com/prometheus-operator/prometheus-operator. Unknown
-//	                 fields are errors
+//	                 the custom resources of the table resources. Unknown fields are errors
 //	compose.json     of compose files: the schema in github.com/compose-spec/compose-go
 //
 // It downloads them as Go modules; only the used parts are stored, without descriptions:
@@ -26,13 +25,40 @@ import (
 
 const (
 	kubernetes = "k8s.io/kubernetes@v1.34.1"
-	operator   = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
 	compose    = "github.com/compose-spec/compose-go/v2@v2.16.2"
+
+	operator = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
+	gateways = "sigs.k8s.io/gateway-api@v1.3.0"
+	keda     = "github.com/kedacore/keda/v2@v2.17.2"
+	certs    = "github.com/cert-manager/cert-manager@v1.18.2"
+
+	operatorFiles = "example/prometheus-operator-crd/monitoring.coreos.com_"
+	gatewayFiles  = "config/crd/standard/gateway.networking.k8s.io_"
 )
+
+// resources are the definitions of custom resources, by kind: the file of a module.
+var resources = map[string]struct{ module, file string }{
+	"ServiceMonitor": {operator, operatorFiles + "servicemonitors.yaml"},
+	"PrometheusRule": {operator, operatorFiles + "prometheusrules.yaml"},
+	"HTTPRoute":      {gateways, gatewayFiles + "httproutes.yaml"},
+	"GRPCRoute":      {gateways, gatewayFiles + "grpcroutes.yaml"},
+	"ScaledObject":   {keda, "config/crd/bases/keda.sh_scaledobjects.yaml"},
+	"Certificate":    {certs, "deploy/crds/crd-certificates.yaml"},
+}
 
 // kinds are those that are deployed, by the names that definitions have.
 var kinds = map[string]string{
-	"v1 ConfigMap":                            "io.k8s.api.core.v1.ConfigMap",
+	"v1 ConfigMap":                 "io.k8s.api.core.v1.ConfigMap",
+	"v1 Pod":                       "io.k8s.api.core.v1.Pod",
+	"v1 Secret":                    "io.k8s.api.core.v1.Secret",
+	"apps/v1 StatefulSet":          "io.k8s.api.apps.v1.StatefulSet",
+	"networking.k8s.io/v1 Ingress": "io.k8s.api.networking.v1.Ingress",
+	"monitoring.coreos.com/v1 PrometheusRule": "PrometheusRule",
+	"gateway.networking.k8s.io/v1 HTTPRoute":  "HTTPRoute",
+	"gateway.networking.k8s.io/v1 GRPCRoute":  "GRPCRoute",
+	"keda.sh/v1alpha1 ScaledObject":           "ScaledObject",
+	"cert-manager.io/v1 Certificate":          "Certificate",
+
 	"v1 Service":                              "io.k8s.api.core.v1.Service",
 	"v1 ServiceAccount":                       "io.k8s.api.core.v1.ServiceAccount",
 	"apps/v1 Deployment":                      "io.k8s.api.apps.v1.Deployment",
@@ -96,6 +122,17 @@ func definitions() (object, error) {
 	// The published definitions of these two are incomplete.
 	all["io.k8s.apimachinery.pkg.util.intstr.IntOrString"] = object{"type": []any{"integer", "string"}}
 	all["io.k8s.apimachinery.pkg.api.resource.Quantity"] = object{"type": []any{"number", "string"}}
+	for kind, from := range resources {
+		var err error
+		if all[kind], err = custom(from.module, from.file); err != nil {
+			return nil, fmt.Errorf("%s: %w", kind, err)
+		}
+	}
+	return all, nil
+}
+
+// custom returns the schema of a custom resource.
+func custom(module, file string) (object, error) {
 	var crd struct {
 		Spec struct {
 			Versions []struct {
@@ -105,15 +142,13 @@ func definitions() (object, error) {
 			}
 		}
 	}
-	if err := read(operator, "example/prometheus-operator-crd/monitoring.coreos.com_servicemonitors.yaml",
-		&crd); err != nil {
+	if err := read(module, file, &crd); err != nil {
 		return nil, err
 	}
-	monitor := crd.Spec.Versions[0].Schema.OpenAPIV3Schema
+	resource := crd.Spec.Versions[0].Schema.OpenAPIV3Schema
 	const meta = "#/definitions/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
-	monitor["properties"].(object)["metadata"] = object{"$ref": meta}
-	all["ServiceMonitor"] = monitor
-	return all, nil
+	resource["properties"].(object)["metadata"] = object{"$ref": meta}
+	return resource, nil
 }
 
 // read gets a file of a module. YAML is JSON, too.
@@ -181,7 +216,8 @@ func encode(kept object) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(&text, "{\"$comment\": \"%s, %s\",\n\"kinds\": %s,\n\"definitions\": {", kubernetes, operator, head)
+	sources := strings.Join([]string{kubernetes, operator, gateways, keda, certs}, ", ")
+	fmt.Fprintf(&text, "{\"$comment\": \"%s\",\n\"kinds\": %s,\n\"definitions\": {", sources, head)
 	sep := "\n"
 	for _, name := range slices.Sorted(maps.Keys(kept)) {
 		line, err := json.Marshal(kept[name])

@@ -28,7 +28,7 @@ func addSchemas(root string, to map[string][]byte) error {
 		return err
 	}
 	maps.DeleteFunc(config, func(key string, _ any) bool { return strings.HasPrefix(key, "$") })
-	config["description"] = "capgate.yaml; empty: a demonstration"
+	config["description"] = "capgate.yaml; without fleets, kubernetes and registration: a demonstration"
 	delete(config["properties"].(schema)["tls"].(schema), "required") // the chart sets the files
 	values["properties"].(schema)["config"] = config
 	to["values.schema.json"], err = plainjson.Indent(values)

@@ -7,6 +7,30 @@ app.kubernetes.io/name: capgate
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
+{{- define "capgate.redisSelector" -}}
+app.kubernetes.io/name: capgate-redis
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "capgate.testSelector" -}}
+app.kubernetes.io/name: capgate-test
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- /* The secret with the certificate of the public port; empty: cleartext. */}}
+{{- define "capgate.tlsSecret" -}}
+{{- if .Values.certificate.enabled }}{{ .Values.tls.secret | default (printf "%s-tls" (include "capgate.name" .)) }}{{ else }}{{ .Values.tls.secret }}{{ end }}
+{{- end }}
+
+{{- /* How fast an autoscaler acts: a pod that is stopped drains first. */}}
+{{- define "capgate.scaling" -}}
+scaleUp:
+  policies: [{type: Percent, value: 100, periodSeconds: 30}]
+scaleDown:
+  stabilizationWindowSeconds: 300
+  policies: [{type: Pods, value: 1, periodSeconds: 60}]
+{{- end }}
+
 {{- define "capgate.labels" -}}
 {{- include "capgate.selector" . }}
 {{ include "capgate.origin" . }}
@@ -32,19 +56,18 @@ labels:
 {{ .Values.image.repository }}{{ if .Values.image.digest }}@{{ .Values.image.digest }}{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}
 {{- end }}
 
-{{- /* Not empty for an empty config. */}}
+{{- /* Not empty if config names no source of backends. */}}
 {{- define "capgate.demo" -}}
-{{- if not .Values.config }}demo{{ end }}
+{{- if not (or (hasKey .Values.config "fleets") (hasKey .Values.config "kubernetes") (hasKey .Values.config "registration")) }}demo{{ end }}
 {{- end }}
 
-{{- /* config, or that of the demonstration. */}}
+{{- /* config, with the fleet of the demonstration. */}}
 {{- define "capgate.given" -}}
+{{- $config := deepCopy .Values.config }}
 {{- if include "capgate.demo" . }}
-{{- $fleet := dict "capability" "weather" "policy" "allow" "backends" (list "127.0.0.1:50051") }}
-{{- toYaml (dict "fleets" (list $fleet)) }}
-{{- else }}
-{{- toYaml .Values.config }}
+{{- $_ := set $config "fleets" (list (dict "capability" "weather" "policy" "allow" "backends" (list "127.0.0.1:50051"))) }}
 {{- end }}
+{{- toYaml $config }}
 {{- end }}
 
 {{- /* Manifests by their ids: those of the values, or that of the demonstration. */}}
@@ -61,18 +84,41 @@ labels:
 {{- $redis := .Values.config.redis }}
 {{- if kindIs "map" $redis }}{{ $redis = $redis.url }}{{ end }}
 {{- $env := hasKey .Values.env "CAPGATE_REDIS" }}
-{{- if or .Values.redis.existingSecret $env (and $redis (ne $redis "embedded")) }}shared{{ end }}
+{{- if or .Values.redis.enabled .Values.redis.existingSecret $env (and $redis (ne $redis "embedded")) }}shared{{ end }}
 {{- end }}
 
 {{- /* Refuses values that do not fit together. */}}
 {{- define "capgate.check" -}}
 {{- if not (include "capgate.shared" .) }}
-{{- if .Values.autoscaling.enabled }}
-{{- fail "autoscaling.enabled needs a Redis that replicas share: set redis.existingSecret or config.redis" }}
+{{- range list "autoscaling" "keda" }}
+{{- if (index $.Values .).enabled }}
+{{- fail (printf "%s.enabled needs a Redis that replicas share: set redis.enabled, redis.existingSecret or config.redis" .) }}
+{{- end }}
 {{- end }}
 {{- if gt (int .Values.replicas) 1 }}
-{{- fail (printf "replicas: %d needs a Redis that they share: set redis.existingSecret or config.redis, or replicas to 1" (int .Values.replicas)) }}
+{{- fail (printf "replicas: %d needs a Redis that they share: set redis.enabled, redis.existingSecret or config.redis, or replicas to 1" (int .Values.replicas)) }}
 {{- end }}
+{{- end }}
+{{- if and .Values.autoscaling.enabled .Values.keda.enabled }}
+{{- fail "autoscaling.enabled and keda.enabled scale the same pods: leave one out" }}
+{{- end }}
+{{- if and .Values.redis.enabled .Values.redis.existingSecret }}
+{{- fail "redis.enabled and redis.existingSecret are two stores: leave one out" }}
+{{- end }}
+{{- if and .Values.redis.enabled .Values.config.redis (not (kindIs "map" .Values.config.redis)) }}
+{{- fail "config.redis is the chart's to set, from redis.enabled: leave it out" }}
+{{- end }}
+{{- range list "httpRoute" "grpcRoute" }}
+{{- $route := index $.Values . }}
+{{- if and $route.enabled (not (and $route.parentRefs $route.hostnames)) }}
+{{- fail (printf "%s.enabled needs %s.parentRefs, the Gateways, and %s.hostnames" . . .) }}
+{{- end }}
+{{- end }}
+{{- if and .Values.ingress.enabled (not .Values.ingress.hosts) }}
+{{- fail "ingress.enabled needs ingress.hosts" }}
+{{- end }}
+{{- if and .Values.certificate.enabled (not .Values.certificate.issuerRef.name) }}
+{{- fail "certificate.enabled needs certificate.issuerRef.name" }}
 {{- end }}
 {{- end }}
 
@@ -104,11 +150,12 @@ labels:
 {{- define "capgate.env" -}}
 {{- $env := deepCopy .Values.env }}
 {{- with .Values.redis }}
-{{- if .existingSecret }}
+{{- if or .enabled .existingSecret }}
 {{- if hasKey $env "CAPGATE_REDIS" }}
-{{- fail "env.CAPGATE_REDIS and redis.existingSecret are the same: leave one out" }}
+{{- fail (printf "env.CAPGATE_REDIS and redis.%s are the same: leave one out" (ternary "enabled" "existingSecret" .enabled)) }}
 {{- end }}
-{{- $_ := set $env "CAPGATE_REDIS" (dict "secret" .existingSecret "key" .key) }}
+{{- $own := dict "secret" (printf "%s-redis" (include "capgate.name" $)) "key" "url" }}
+{{- $_ := set $env "CAPGATE_REDIS" (ternary $own (dict "secret" .existingSecret "key" .key) .enabled) }}
 {{- end }}
 {{- end }}
 {{- toYaml $env }}
@@ -160,8 +207,11 @@ podSelector:
 {{- end }}
 {{- end }}
 {{- $_ := set $config "drain" (dict "delay" (printf "%ds" (int .Values.drain.delaySeconds)) "timeout" (printf "%ds" (int .Values.drain.timeoutSeconds))) }}
-{{- with .Values.tls.secret }}
+{{- with include "capgate.tlsSecret" . }}
 {{- $_ := set $config "tls" (merge (dict "cert_file" "/etc/capgate/tls/tls.crt" "key_file" "/etc/capgate/tls/tls.key") ($config.tls | default dict)) }}
+{{- end }}
+{{- if and .Values.redis.enabled (kindIs "map" $config.redis) }}
+{{- $_ := set $config.redis "url" (printf "redis://capgate@%s-redis:6379" (include "capgate.name" .)) }}
 {{- end }}
 {{- if and .Values.redis.existingSecret (kindIs "map" $config.redis) }}
 {{- if not (hasKey $config.redis "url") }}
@@ -182,6 +232,9 @@ podSelector:
 {{- if not (hasKey $config $field) }}
 {{- $_ := set $config $field (list $name "*.svc" "*.svc.cluster.local") }}
 {{- end }}
+{{- end }}
+{{- range list .Values.ingress.hosts .Values.httpRoute.hostnames .Values.grpcRoute.hostnames }}
+{{- $_ := set $config "hosts" (concat $config.hosts (. | default list) | uniq) }}
 {{- end }}
 {{- if include "capgate.manifests" . | fromYaml }}
 {{- $_ := set $config "manifests" (list "/etc/capgate/manifests") }}
