@@ -88,7 +88,7 @@ func (r *release) writeLayout(dir string, i image) error {
 	if err != nil {
 		return err
 	}
-	tag := map[string]string{"org.opencontainers.image.ref.name": r.version}
+	tag := map[string]string{refName: r.version}
 	if err := path.AppendIndex(index, layout.WithAnnotations(tag)); err != nil {
 		return err
 	}

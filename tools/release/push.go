@@ -18,8 +18,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// push sends an image of a release to a registry, with its SBOMs: push FILE REPOSITORY. The tag is the version. The
-// credentials are those of docker login.
+// push sends an image of a release to a registry, with its SBOMs, or the chart: push FILE REPOSITORY. The tag is the
+// version. The credentials are those of docker login.
 func push(ctx context.Context, args []string, stdout io.Writer) error {
 	flags := flag.NewFlagSet("release push", flag.ContinueOnError)
 	flags.SetOutput(stdout)
@@ -59,20 +59,27 @@ func push(ctx context.Context, args []string, stdout io.Writer) error {
 	return nil
 }
 
-// pushOne sends the index under its tag, or what refers to one of its images.
+// refName is the annotation with the tag, in the index of an OCI layout.
+const refName = "org.opencontainers.image.ref.name"
+
+// pushOne sends an index or a chart under its tag, or what refers to an image by its digest.
 func pushOne(repository name.Repository, layout v1.ImageIndex, d v1.Descriptor, options []remote.Option) error {
 	if d.MediaType != types.OCIImageIndex {
 		img, err := layout.Image(d.Digest)
 		if err != nil {
 			return err
 		}
-		return remote.Write(repository.Digest(d.Digest.String()), img, options...)
+		var to name.Reference = repository.Digest(d.Digest.String())
+		if tag := d.Annotations[refName]; tag != "" {
+			to = repository.Tag(tag)
+		}
+		return remote.Write(to, img, options...)
 	}
 	index, err := layout.ImageIndex(d.Digest)
 	if err != nil {
 		return err
 	}
-	return remote.WriteIndex(repository.Tag(d.Annotations["org.opencontainers.image.ref.name"]), index, options...)
+	return remote.WriteIndex(repository.Tag(d.Annotations[refName]), index, options...)
 }
 
 // unpackFile unpacks a tar archive into a directory, which it does not leave.

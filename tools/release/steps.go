@@ -15,6 +15,7 @@ var steps = []step{
 	{"archives", (*release).makeArchives},
 	{"packages", (*release).makePackages},
 	{"images", (*release).makeImages},
+	{"the chart", (*release).makeChart},
 	{"the formula", (*release).makeFormula},
 	{"the public key", (*release).makePublicKey},
 	{"the installer", (*release).makeInstaller},
