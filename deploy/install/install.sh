@@ -127,6 +127,7 @@ install() {
 	*":$directory/bin:"*) ;;
 	*) echo "Add it to your PATH: export PATH=\"$directory/bin:\$PATH\"" ;;
 	esac
+	echo "Then try it: capgate demo"
 }
 
 # uninstall removes what was installed. Configurations stay.
