@@ -24,6 +24,7 @@ BUF      := $(call tool_dir,buf)
 PROTOC   := $(call tool_dir,protoc)
 LINT     := $(call tool_dir,lint)
 ACTIONS  := $(call tool_dir,actionlint)
+KUBERNETES := $(call tool_dir,kubernetes)
 TLC       = bin/tools/tlc-$(firstword $(shell cat tools/tlc/pom.xml tools/tlc/checksums | cksum))
 
 .PHONY: all
@@ -120,7 +121,15 @@ differential: setup ## the differential test for DIFFERENTIAL (10m); ARGS="-seed
 
 .PHONY: nightly
 nightly: ## what searches for hours; all of it runs, also if some fails
-	$(MAKE) --keep-going simulate differential fuzz models mutants release-twice upgrade-test FUZZTIME=1m
+	$(MAKE) --keep-going simulate differential fuzz models mutants release-twice upgrade-test kubernetes FUZZTIME=1m
+
+# RECORD=1 writes the streams that the tests of kubeapi replay.
+APISERVER_TEST = go test -vet=off -count=1 -v -timeout $(TESTTIME) -p 1 -exec $(CURDIR)/tools/kubernetes/isolated \
+	-run '^TestAPIServer'
+
+.PHONY: kubernetes
+kubernetes: $(KUBERNETES)/ok ## the tests with a real kube-apiserver and etcd, as root; RECORD=1 records its streams again
+	$(APISERVER_TEST) ./internal/testkit/kubereal -args -kubernetes $(CURDIR)/$(KUBERNETES) $(if $(RECORD),-record)
 
 .PHONY: release-twice
 release-twice: setup ## make a release for all platforms twice, the second time without the build cache, and compare them
@@ -291,6 +300,15 @@ $(TLC)/ok:
 	@mkdir -p $(@D)
 	mvn --quiet --batch-mode --file tools/tlc/pom.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(@D)
 	cd $(@D) && sha256sum --quiet --check $(CURDIR)/tools/tlc/checksums
+	@touch $@
+
+# Both programs need minutes to build, and 5 GB of the build cache.
+KUBERNETES_VERSION = $(shell awk '$$1 == "k8s.io/kubernetes" {print $$2}' tools/kubernetes/go.mod)
+$(KUBERNETES)/ok:
+	@mkdir -p $(@D)
+	cd tools/kubernetes && CGO_ENABLED=0 go build -buildvcs=false -o $(CURDIR)/$(@D)/ \
+		-ldflags '-s -w -X k8s.io/component-base/version.gitVersion=$(KUBERNETES_VERSION)' tool
+	mv $(@D)/server $(@D)/etcd
 	@touch $@
 
 $(BUF)/ok $(PROTOC)/ok $(LINT)/ok $(ACTIONS)/ok: bin/tools/%/ok:

@@ -18,9 +18,10 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		want  string
 	}{
 		"role": {func(_ *testing.T, s *kubetest.Server, _ *kubeapi.Resource) { s.Deny("list", plural, true) },
-			"list endpointslices.discovery.k8s.io in namespace a: 403 Forbidden: endpointslices is forbidden: User " +
-				`"system:serviceaccount:capgate:capgate" cannot list resource "endpointslices" in the namespace ` +
-				`"a"; give the service account a role with the verbs list and watch for it`},
+			"list endpointslices.discovery.k8s.io in namespace a: 403 Forbidden: endpointslices.discovery.k8s.io is " +
+				`forbidden: User "system:serviceaccount:capgate:capgate" cannot list resource "endpointslices" in ` +
+				`API group "discovery.k8s.io" in the namespace "a"; give the service account a role with the ` +
+				"verbs list and watch for it"},
 		"token": {func(t *testing.T, s *kubetest.Server, _ *kubeapi.Resource) { s.Forget() },
 			"401 Unauthorized: Unauthorized; check that the token is one of this cluster and has not expired"},
 		"resource": {func(_ *testing.T, _ *kubetest.Server, r *kubeapi.Resource) { r.Version = "v7" },

@@ -3,6 +3,7 @@ package kubetest
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -45,9 +46,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	case !known || r.Method != http.MethodGet:
 		refuse(w, http.StatusNotFound, "NotFound", "the server could not find the requested resource")
 	case denied:
-		refuse(w, http.StatusForbidden, "Forbidden", fmt.Sprintf("%s is forbidden: User "+
-			`"system:serviceaccount:capgate:capgate" cannot %s resource %q in the namespace %q`, plural, verb, plural,
-			namespace))
+		refuse(w, http.StatusForbidden, "Forbidden", forbidden(verb, plural, namespace))
 	case verb == "watch":
 		s.watch(w, r, plural, namespace, cut)
 	default:
@@ -71,11 +70,36 @@ func resourceOf(path string) (plural, namespace string, known bool) {
 	return "", "", false
 }
 
+// kinds are the kinds of objects by resource, with their groups and versions.
+var kinds = map[string]struct{ kind, group, version string }{ //nolint:gochecknoglobals // a table
+	EndpointSlices: {"EndpointSlice", "discovery.k8s.io", "discovery.k8s.io/v1"},
+	Services:       {"Service", "", "v1"},
+	"configmaps":   {"ConfigMap", "", "v1"},
+}
+
+// forbidden returns the message about a role without a verb.
+func forbidden(verb, plural, namespace string) string {
+	group, name, where := kinds[plural].group, plural, "at the cluster scope"
+	if group != "" {
+		name += "." + group
+	}
+	if namespace != "" {
+		where = fmt.Sprintf("in the namespace %q", namespace)
+	}
+	return fmt.Sprintf(`%s is forbidden: User "system:serviceaccount:capgate:capgate" cannot %s resource %q in API `+
+		"group %q %s", name, verb, plural, group, where)
+}
+
 // refuse responds with a metav1.Status.
 func refuse(w http.ResponseWriter, code int, reason, message string) {
+	respond(w, code, statusOf(code, reason, message))
+}
+
+// respond responds with an object.
+func respond(w http.ResponseWriter, code int, object Object) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(statusOf(code, reason, message)) // the client may be gone
+	_ = json.NewEncoder(w).Encode(object) // the client may be gone
 }
 
 func statusOf(code int, reason, message string) Object {
@@ -83,7 +107,15 @@ func statusOf(code int, reason, message string) Object {
 		"reason": reason, "code": code}
 }
 
-const expiredText = "too old resource version"
+// Messages about versions that have expired.
+const (
+	expiredText     = "too old resource version: %d (%d)"
+	expiredPageText = "The provided continue parameter is too old to display a consistent list result. You can " +
+		"start a new list without the continue parameter, or use the continue token in this response to retrieve the " +
+		"remainder of the results. Continuing with the provided token results in an inconsistent list - objects that " +
+		"were created, modified, or deleted between the time the first chunk was returned and now may show up in " +
+		"the list."
+)
 
 // list responds with a page. A token for the rest has the version of the list, and the last key before it.
 func (s *Server) list(w http.ResponseWriter, r *http.Request, plural, namespace string) {
@@ -97,7 +129,9 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, plural, namespace 
 		version, _ = strconv.Atoi(at)
 		if after = key; version < s.oldest || s.brief {
 			s.brief = false
-			refuse(w, http.StatusGone, "Expired", "The provided continue parameter is too old")
+			status := statusOf(http.StatusGone, "Expired", expiredPageText)
+			status["metadata"] = Object{"continue": fmt.Sprintf("%d|%s", s.version, key)}
+			respond(w, http.StatusGone, status)
 			return
 		}
 	}
@@ -118,10 +152,13 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, plural, namespace 
 	}
 	items := []Object{}
 	for _, key := range keys {
-		items = append(items, at[key])
+		item := maps.Clone(at[key])
+		delete(item, "kind")
+		delete(item, "apiVersion")
+		items = append(items, item)
 	}
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(Object{"kind": "List", "metadata": meta, "items": items})
+	respond(w, http.StatusOK, Object{"kind": kinds[plural].kind + "List", "apiVersion": kinds[plural].version,
+		"metadata": meta, "items": items})
 }
 
 // at returns the objects as they were at a version. The caller holds s.mu.
@@ -184,7 +221,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, plural, namespace
 	from, _ := strconv.Atoi(query.Get("resourceVersion"))
 	seconds, _ := strconv.Atoi(query.Get("timeoutSeconds"))
 	s.mu.Lock()
-	old, how := from < s.oldest, s.expiring
+	old, how, message := from < s.oldest, s.expiring, fmt.Sprintf(expiredText, from, s.oldest)
 	next := 0
 	s.watches++
 	s.mu.Unlock()
@@ -194,7 +231,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, plural, namespace
 		s.mu.Unlock()
 	}()
 	if old && how == AsStatus {
-		refuse(w, http.StatusGone, "Expired", expiredText)
+		refuse(w, http.StatusGone, "Expired", message)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -205,7 +242,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, plural, namespace
 	}
 	flush := http.NewResponseController(w)
 	if old {
-		send("ERROR", statusOf(http.StatusGone, "Expired", expiredText))
+		send("ERROR", statusOf(http.StatusGone, "Expired", message))
 		return
 	}
 	over := time.After(time.Duration(seconds) * time.Second)
@@ -218,8 +255,8 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, plural, namespace
 			switch {
 			case c.version <= from:
 			case c.kind == "BOOKMARK" && query.Get("allowWatchBookmarks") == "true":
-				send("BOOKMARK", Object{"kind": "EndpointSlice", "metadata": Object{
-					"resourceVersion": strconv.Itoa(c.version), "creationTimestamp": nil}})
+				send("BOOKMARK", Object{"kind": kinds[plural].kind, "apiVersion": kinds[plural].version,
+					"metadata": Object{"resourceVersion": strconv.Itoa(c.version), "creationTimestamp": nil}})
 			case c.plural == plural && (namespace == "" || c.in == namespace) &&
 				named(c.key, query.Get("fieldSelector")):
 				if kind := c.as(query.Get("labelSelector")); kind != "" {
