@@ -15,7 +15,7 @@ const binary = "-bin"
 // fieldsOf appends metadata as header fields, without names reserved by gRPC, as grpc-go does.
 func fieldsOf(fields []relay.Field, md metadata.MD) []relay.Field {
 	for name, values := range md {
-		if name = strings.ToLower(name); reserved(name) {
+		if name = strings.ToLower(name); Reserved(name) {
 			continue
 		}
 		for _, v := range values {
@@ -32,7 +32,7 @@ func fieldsOf(fields []relay.Field, md metadata.MD) []relay.Field {
 func metadataOf(fields []relay.Field) metadata.MD {
 	md := make(metadata.MD, len(fields))
 	for _, f := range fields {
-		if reserved(f.Name) {
+		if Reserved(f.Name) {
 			continue
 		}
 		if !strings.HasSuffix(f.Name, binary) {
@@ -53,8 +53,8 @@ func decodeBinary(v string) ([]byte, error) {
 	return base64.RawStdEncoding.DecodeString(strings.TrimRight(v, "="))
 }
 
-// reserved reports whether a name belongs to HTTP/2 or to gRPC itself.
-func reserved(name string) bool {
+// Reserved reports whether a name belongs to HTTP/2 or to gRPC itself.
+func Reserved(name string) bool {
 	switch name {
 	case "content-type", "te", "grpc-timeout", "grpc-encoding", "grpc-accept-encoding", "grpc-status", "grpc-message",
 		"grpc-status-details-bin":

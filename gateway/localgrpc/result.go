@@ -11,14 +11,20 @@ import (
 // resultField is the number of InvokeResponse.result_json.
 const resultField = 1
 
+// ResponseError returns the error of a call that accepted no compression.
+func ResponseError(r *relay.Response) error {
+	err := StatusError(r.Status)
+	if err == nil && r.Compressed {
+		err = unsupported.ofAnswer()
+	}
+	return err
+}
+
 // Result returns the result of an Invoke call that accepted no compression, and the tool's own error; empty means
 // none. err is the error of the call. The result may be in the memory of r.
 func Result(r *relay.Response) (result []byte, toolError string, err error) {
-	if err := StatusError(r.Status); err != nil {
+	if err := ResponseError(r); err != nil {
 		return nil, "", err
-	}
-	if r.Compressed {
-		return nil, "", unsupported.ofAnswer()
 	}
 	if result, ok := onlyResult(r.Message); ok {
 		return result, "", nil

@@ -14,6 +14,7 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/frontdoor/stream"
+	"github.com/capgate/capgate/gateway/frontdoor/unary"
 	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/response"
@@ -23,6 +24,7 @@ import (
 type Config struct {
 	MaxMessage int           // maximum size of a message in bytes; default 16 MiB
 	Stall      time.Duration // maximum time without progress of a client's body or of its reads; default 1 min
+	Unary      unary.Make    // makes the calls that bypass connect-go; nil means none do
 }
 
 func (c Config) withDefaults() Config {
@@ -79,7 +81,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if p == connectUnary {
-		h.serveUnary(w, r, t)
+		if !h.direct(w, r, t) {
+			h.serveUnary(w, r, t)
+		}
 		return
 	}
 	// For HTTP/1.1, connect-go requires full-duplex I/O, or does not stream at all.

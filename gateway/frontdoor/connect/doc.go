@@ -4,6 +4,7 @@
 //
 //	connect.go  New, and detection of requests of these protocols
 //	target.go   the method that a request calls, and its schema
+//	direct.go   short unary requests, without connect-go
 //	pass.go     one call: requests, responses, status
 //	codec.go    messages as bytes; only JSON needs their schema
 //	metadata.go headers ↔ metadata
@@ -12,7 +13,7 @@
 //	text.go     the base64 form
 //	held.go     memory of a request (gateway/frontdoor/bodybudget)
 //
-// connect-go implements the protocols. Messages of any type are forwarded unchanged, so clients can also call services
+// connect-go implements the protocols, except for short unary requests of Connect without compression. Messages of any type are forwarded unchanged, so clients can also call services
 // that only a fleet knows. JSON messages are translated with the schemas of the services that the gateway was built
 // with.
 //

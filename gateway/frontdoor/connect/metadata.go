@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/capgate/capgate/gateway/frontdoor/header"
+	"github.com/capgate/capgate/gateway/localgrpc"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 )
@@ -42,9 +43,17 @@ func (*Handler) Timeout(r *http.Request) (timeout time.Duration, present bool) {
 }
 
 // outgoing adds a request's headers to the metadata of ctx, except headers of HTTP, of the protocol, and of browsers.
-// Cookies are excluded: browsers send them automatically, and tools must not see them.
 func outgoing(ctx context.Context, from http.Header) (context.Context, error) {
 	md := metadata.MD{}
+	if err := eachMetadata(from, func(name, value string) { md.Append(name, value) }); err != nil {
+		return nil, err
+	}
+	return metadata.NewOutgoingContext(ctx, md), nil
+}
+
+// eachMetadata visits the metadata of a request's headers, with the bytes of binary values. Cookies are excluded:
+// browsers send them automatically, and tools must not see them.
+func eachMetadata(from http.Header, visit func(name, value string)) error {
 	for name, values := range from {
 		name = strings.ToLower(name)
 		if header.Is(name, header.NoMetadata) {
@@ -52,24 +61,24 @@ func outgoing(ctx context.Context, from http.Header) (context.Context, error) {
 		}
 		for _, v := range values {
 			if !isName(name) {
-				return nil, refused("METADATA_INVALID", call.InvalidArgument,
+				return refused("METADATA_INVALID", call.InvalidArgument,
 					"a header's name may only contain letters, digits, -, _ and .")
 			}
-			if err := appendTo(md, name, v); err != nil {
-				return nil, err
+			if err := visitValues(name, v, visit); err != nil {
+				return err
 			}
 		}
 	}
-	return metadata.NewOutgoingContext(ctx, md), nil
+	return nil
 }
 
-func appendTo(md metadata.MD, name, value string) error {
+func visitValues(name, value string, visit func(name, value string)) error {
 	if !strings.HasSuffix(name, binary) {
 		if !header.IsASCII(value) {
 			return refused("METADATA_INVALID", call.InvalidArgument, "the header %s may only contain printable ASCII",
 				name)
 		}
-		md.Append(name, value)
+		visit(name, value)
 		return nil
 	}
 	for v := range strings.SplitSeq(value, ",") { // several values in one header are common
@@ -77,9 +86,27 @@ func appendTo(md metadata.MD, name, value string) error {
 		if err != nil {
 			return refused("METADATA_INVALID", call.InvalidArgument, "the header %s must be base64", name)
 		}
-		md.Append(name, string(raw))
+		visit(name, string(raw))
 	}
 	return nil
+}
+
+// addFields writes the header fields or the trailers of a response like addTo.
+func addFields(to http.Header, prefix string, fields []relay.Field) {
+	for _, f := range fields {
+		if header.Is(f.Name, header.NoHeader) || localgrpc.Reserved(f.Name) {
+			continue
+		}
+		if !strings.HasSuffix(f.Name, binary) {
+			to.Add(prefix+f.Name, f.Value)
+			continue
+		}
+		for v := range strings.SplitSeq(f.Value, ",") {
+			if raw, err := connect.DecodeBinaryHeader(strings.TrimSpace(v)); err == nil {
+				to.Add(prefix+f.Name, connect.EncodeBinaryHeader(raw))
+			}
+		}
+	}
 }
 
 // addTo writes metadata as headers, except names with a meaning for browsers.

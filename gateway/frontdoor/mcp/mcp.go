@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
-	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/gateway/frontdoor/unary"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/toolschema"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
@@ -24,9 +24,8 @@ const Path = "/mcp"
 
 // Config configures a Handler. Conn, Unary, Catalog, Authenticate, Invokes, and Lists are required.
 type Config struct {
-	Conn grpc.ClientConnInterface // connection to the gateway, for streamed calls
-	// Unary makes a unary call for the caller of ctx. msg has relay.Headroom before the message.
-	Unary   func(ctx context.Context, q *relay.Request, msg []byte, r *relay.Response)
+	Conn    grpc.ClientConnInterface // connection to the gateway, for streamed calls
+	Unary   unary.Make               // makes the calls of tools
 	Catalog Catalog
 	// Absent reports, from memory, whether the tools of a capability are known, a tool is not among them, and no rule
 	// of the caller of ctx names it. If nil, the call itself detects that.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -19,6 +18,7 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/invocation"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/frontdoor/request"
+	"github.com/capgate/capgate/gateway/frontdoor/unary"
 	"github.com/capgate/capgate/gateway/localgrpc"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
@@ -26,9 +26,6 @@ import (
 	"github.com/capgate/capgate/internal/lib/strictjson"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
-
-// Unary makes a unary call for the caller of ctx. msg has relay.Headroom before the message.
-type Unary func(ctx context.Context, q *relay.Request, msg []byte, r *relay.Response)
 
 // The two routes that invoke a tool bypass the mux and the generated code, which together cost more than the call.
 // Less common requests (with a stream, a query, an encoding, a key, …) are left to the mux: direct then returns false
@@ -40,16 +37,10 @@ const (
 	toolsPath        = "/tools/"
 )
 
-// maxDirect is the maximum size of a body for a direct call, in bytes.
-const maxDirect = 64 << 10
-
 // directCall is a tool call that bypasses the mux. Its memory is reused.
 type directCall struct {
+	unary.Call
 	capability, tool string // tool is from the path; empty means the body names it
-	body, msg        []byte
-	header           []relay.Field
-	request          relay.Request
-	response         relay.Response
 }
 
 //nolint:gochecknoglobals // memory, shared by all calls
@@ -80,20 +71,14 @@ func (h *Handler) direct(w http.ResponseWriter, r *http.Request) bool {
 
 // release clears the call and returns its memory to the pool.
 func (d *directCall) release() {
-	clear(d.body)
-	clear(d.msg)
-	clear(d.header)
-	d.capability, d.tool, d.request = "", "", relay.Request{}
-	d.response.Reset(maxDirect)
-	if cap(d.body) > maxDirect {
-		d.body = nil
-	}
+	d.Clear()
+	d.capability, d.tool = "", ""
 	directCalls.Put(d)
 }
 
 // route parses the path. Names with an escape are left to the mux.
 func (d *directCall) route(r *http.Request) bool {
-	if r.URL.RawPath != "" || r.URL.RawQuery != "" || r.ContentLength <= 0 || r.ContentLength > maxDirect {
+	if r.URL.RawPath != "" || r.URL.RawQuery != "" || r.ContentLength <= 0 || r.ContentLength > unary.MaxBody {
 		return false
 	}
 	var rest string
@@ -112,7 +97,6 @@ func (d *directCall) route(r *http.Request) bool {
 
 // readHeader collects the metadata of a request with common headers only.
 func (d *directCall) readHeader(all http.Header) bool {
-	d.header = d.header[:0]
 	for name, values := range all {
 		if len(values) != 1 || !header.IsASCII(values[0]) {
 			return false
@@ -129,25 +113,21 @@ func (d *directCall) readHeader(all http.Header) bool {
 			}
 		case "X-Api-Key":
 			if call.IsCredential(v) {
-				d.add(apiKey, v)
+				d.Add(apiKey, v)
 			}
 		case "Authorization":
-			d.add(authorization, v)
+			d.Add(authorization, v)
 		default:
 			f := header.Lookup(name)
 			if !f.Has(header.Ordinary) {
 				return false
 			}
 			if f.Has(header.ToCall) {
-				d.add(f.Metadata, v)
+				d.Add(f.Metadata, v)
 			}
 		}
 	}
 	return true
-}
-
-func (d *directCall) add(name, value string) {
-	d.header = append(d.header, relay.Field{Name: name, Value: value})
 }
 
 // readBody reads the whole body, which is charged to its tenant meanwhile.
@@ -155,15 +135,8 @@ func (d *directCall) readBody(w http.ResponseWriter, r *http.Request, h *Handler
 	if r.ContentLength > h.cfg.MaxBody {
 		return tooLarge(h.cfg.MaxBody)
 	}
-	n := int(r.ContentLength)
-	if cap(d.body) < n {
-		d.body = make([]byte, n)
-	}
-	d.body = d.body[:n]
 	in := bodybudget.FromContext(r.Context()).Reader(bodybudget.StallTimeout(w, r.Body, h.cfg.Stall), r.ContentLength)
-	n, err := io.ReadFull(in, d.body)
-	d.body = d.body[:n]
-	if err != nil {
+	if err := d.Read(in, int(r.ContentLength)); err != nil {
 		return unread(err)
 	}
 	return nil
@@ -175,23 +148,21 @@ func (d *directCall) encode(header http.Header) (err error) {
 	defer reader.Release()
 	var c invocation.Call
 	if d.tool == "" {
-		c, err = invocation.Read(reader, d.body, d.capability)
+		c, err = invocation.Read(reader, d.Body, d.capability)
 	} else {
 		c = invocation.Call{Tool: []byte(d.tool), Config: invocation.EmptyObject,
 			Session: []byte(header.Get("X-Session-Id")), Thread: []byte(header.Get(threadID))}
-		c.Args, err = invocation.Arguments(d.body, bodyOfCall, invocation.InvalidBody)
+		c.Args, err = invocation.Arguments(d.Body, bodyOfCall, invocation.InvalidBody)
 	}
 	if err != nil {
 		return err
 	}
-	var room [relay.Headroom]byte
-	d.msg = append(d.msg[:0], room[:]...)
-	d.msg = appendField(d.msg, 1, c.Tool)
-	d.msg = appendField(d.msg, 2, c.Args)
-	d.msg = appendField(d.msg, 3, c.Config)
-	d.msg = appendField(d.msg, 4, c.Session)
-	d.msg = protowire.AppendString(protowire.AppendTag(d.msg, 5, protowire.BytesType), d.capability)
-	d.msg = appendField(d.msg, 6, c.Thread)
+	d.Message = appendField(d.Begin(), 1, c.Tool)
+	d.Message = appendField(d.Message, 2, c.Args)
+	d.Message = appendField(d.Message, 3, c.Config)
+	d.Message = appendField(d.Message, 4, c.Session)
+	d.Message = protowire.AppendString(protowire.AppendTag(d.Message, 5, protowire.BytesType), d.capability)
+	d.Message = appendField(d.Message, 6, c.Thread)
 	return nil
 }
 
@@ -205,13 +176,13 @@ func appendField(msg []byte, number protowire.Number, value []byte) []byte {
 // invoke makes the call and writes the response.
 func (h *Handler) invoke(w http.ResponseWriter, r *http.Request, d *directCall) {
 	problem.Called(r.Context())
-	d.request = relay.Request{Path: docpb.Capability_Invoke_FullMethodName, Authority: localgrpc.DefaultAuthority,
-		Header: d.header, MaxMessage: MaxReply}
-	h.cfg.Unary(r.Context(), &d.request, d.msg, &d.response)
+	d.Request = relay.Request{Path: docpb.Capability_Invoke_FullMethodName, Authority: localgrpc.DefaultAuthority,
+		Header: d.Header, MaxMessage: MaxReply}
+	h.cfg.Unary(r.Context(), &d.Request, d.Message, &d.Response)
 	if r.Context().Err() != nil {
 		return // the client has disconnected
 	}
-	result, toolError, err := localgrpc.Result(&d.response)
+	result, toolError, err := localgrpc.Result(&d.Response)
 	if err == nil && toolError != "" && h.cfg.ToolErrors == HTTPErrors {
 		err = toolFailure{result, toolError}
 	}
@@ -246,15 +217,15 @@ func addVary(head http.Header) {
 func (d *directCall) answer(ctx context.Context, w http.ResponseWriter, result []byte, toolError string) error {
 	typ, text := jsonType, result
 	if d.tool == "" || toolError != "" {
-		clear(d.body) // no longer needed
+		clear(d.Body) // no longer needed
 		err := request.HoldResult(ctx, len(result)/2*3)
 		if err != nil {
 			return err
 		}
-		if d.body, err = appendInvoke(d.body[:0], result, toolError); err != nil {
+		if d.Body, err = appendInvoke(d.Body[:0], result, toolError); err != nil {
 			return err
 		}
-		text = d.body
+		text = d.Body
 	} else if t := typeOf(result); t != typ[0] {
 		typ = []string{t}
 	}

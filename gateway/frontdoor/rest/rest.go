@@ -15,6 +15,7 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/files"
 	"github.com/capgate/capgate/gateway/frontdoor/header"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/gateway/frontdoor/unary"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/accept"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
@@ -37,7 +38,7 @@ type Config struct {
 	// If nil, all share one account.
 	Owner func(*http.Request) string
 	// Unary makes the tool calls that bypass the mux; nil means none do.
-	Unary Unary
+	Unary unary.Make
 	// Files limits files.
 	Files      files.Config
 	Page       http.Handler // the page /docs and its files below /docs/assets/; optional
