@@ -13,9 +13,9 @@
 //	text.go     the base64 form
 //	held.go     memory of a request (gateway/frontdoor/bodybudget)
 //
-// connect-go implements the protocols, except for short unary requests of Connect without compression. Messages of any type are forwarded unchanged, so clients can also call services
-// that only a fleet knows. JSON messages are translated with the schemas of the services that the gateway was built
-// with.
+// connect-go implements the protocols, except for short unary requests of Connect without compression. Messages of any
+// type are forwarded unchanged, so clients can also call services that only a fleet knows. JSON messages are translated
+// with the schemas of the services that the gateway was built with.
 //
 // A request is read completely before its response is written, as in browsers. Bidirectional streaming needs gRPC.
 package connect
