@@ -46,7 +46,7 @@ func newInitCommand(std stdio) *cobra.Command {
 	fs.StringVar(&i.way, "for", "", "write all files to run a gateway with "+orList(initfiles.Ways()))
 	fs.StringVar(&i.tls, "tls", "", "self-signed: make a certificate for the public port")
 	fs.StringSliceVar(&i.files.Hosts, "host", nil, "`name` or address of the gateway besides localhost")
-	fs.StringVar(&i.files.Image, "image", "", "the gateway's `image`, for compose")
+	fs.StringVar(&i.files.Image, "image", "", "the gateway's `image`, for compose and kubernetes")
 	fs.StringVar(&i.files.Redis, "redis", "", "`URL` of a Redis, such as rediss://capgate@HOST:6379, for systemd")
 	_ = c.RegisterFlagCompletionFunc("for", // it is registered once
 		cobra.FixedCompletions(initfiles.Ways(), cobra.ShellCompDirectiveNoFileComp))

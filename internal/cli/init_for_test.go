@@ -40,7 +40,7 @@ func TestInitForRefuses(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
 		"--tls self-signed":                       "--tls requires --for",
-		"--for compoze x":                         `--for "compoze": want compose`,
+		"--for compoze x":                         `--for "compoze": want compose, `,
 		"--for compose -":                         "--for writes a directory",
 		"--for compose --force x":                 "--force is not for --for",
 		"--for compose --tls acme x":              `--tls "acme": want self-signed`,

@@ -25,7 +25,7 @@ func forCompose(c Config) (*builder, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.add(b.config, 0o644, config+b.production("/run/secrets/secret_key", "stdout", "/etc/capgate"))
+	b.add(b.config, 0o644, config+b.production("/run/secrets/secret_key", "stdout", "/etc/capgate")+b.hosts())
 	b.add("secrets/redis_password", 0o600, newPassword()+"\n")
 	b.add("secrets/secret_key", 0o600, newSecret()+"\n")
 	if b.TLS {

@@ -1,11 +1,12 @@
 // Package initfiles builds the files that capgate init --for writes: those of package deploy, with secrets, keys and
 // certificates of their own.
 //
-//	initfiles.go  what is built, and for which way of running
-//	compose.go    for Docker compose
-//	systemd.go    for a unit of systemd
-//	secrets.go    secrets, keys and a certificate
-//	write.go      files on disk, all or none
+//	initfiles.go   what is built, and for which way of running
+//	compose.go     for Docker compose
+//	kubernetes.go  for kubectl apply -k
+//	systemd.go     for a unit of systemd
+//	secrets.go     secrets, keys and a certificate
+//	write.go       files on disk, all or none
 package initfiles
 
 import (
@@ -58,6 +59,7 @@ var ways = []struct {
 	build func(c Config) (*builder, error)
 }{
 	{"compose", forCompose},
+	{"kubernetes", forKubernetes},
 	{"systemd", forSystemd},
 }
 
@@ -162,14 +164,20 @@ tenants:
 limits: {calls_per_second: 100, concurrent: 50} # of each tenant without limits of its own
 audit: {to: %s}
 `, secretFile, b.newKey("caller.key", "first"), audit)
-	if names := b.names(); len(names) > 0 {
-		text += fmt.Sprintf("hosts: [%s] # names at which the ports answer besides localhost\n",
-			strings.Join(names, ", "))
-	}
 	if b.TLS {
 		text += fmt.Sprintf("tls: {cert_file: %s/tls.crt, key_file: %[1]s/tls.key}\n", tlsDir)
 	}
 	return text
+}
+
+// hosts returns the field hosts with the names of the gateway; "": it has none.
+func (b *builder) hosts() string {
+	names := b.names()
+	if len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("hosts: [%s] # names at which the public port answers besides localhost\n",
+		strings.Join(names, ", "))
 }
 
 // operators returns the field operators with a new key.

@@ -39,7 +39,7 @@ func forSystemd(c Config) (*builder, error) {
 		}
 	}
 	b.add(b.config, 0o644, text+"\n"+b.operators("")+b.production(dir+"/secrets/secret.key",
-		"/var/log/capgate/audit.log", dir))
+		"/var/log/capgate/audit.log", dir)+b.hosts())
 	if b.TLS {
 		if err := b.addCertificate("etc/capgate/"); err != nil {
 			return nil, err
