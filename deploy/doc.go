@@ -5,11 +5,12 @@
 //	files.go            files that capgate init --for writes; init_test.go runs them
 //	gateways_test.go    real gateways with backends, tenants and a Redis, under load
 //	prometheus_test.go  a real Prometheus that scrapes them, with the rules of prometheus/
-//	queries_test.go     every query of every panel, rule and alert
+//	queries_test.go     every query of every panel, rule and alert; each returns data
 //	rules_test.go       promtool: alerts fire, and end
 //	kubernetes_test.go  the chart and the Kustomize base, rendered and checked against schemas
 //	compose_test.go     the compose file, and its health checks in compose_health_test.go
 //	haproxy_test.go     haproxy before three gateways, one of which is replaced
+//	selu_test.go        the steps of docs/systems/selu.md, without Docker
 //	image_test.go       what the Dockerfiles say, carried out without Docker, and run
 //	systemd_test.go     the unit
 //

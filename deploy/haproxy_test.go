@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,7 +43,7 @@ const (
 type fleet struct {
 	host     func(n int) string // addresses that nobody else has
 	file     string             // configuration of the gateways
-	haproxy  string             // configuration of haproxy
+	haproxy  string             // configuration of haproxy; default compose/haproxy.cfg
 	flags    []string           // of the gateways
 	gateways []*process
 	failed   atomic.Int64
@@ -52,16 +53,16 @@ type fleet struct {
 }
 
 // newFleet returns a fleet with addresses of its own.
-func newFleet(haproxy string) *fleet {
+func newFleet() *fleet {
 	network := fmt.Sprintf("127.%d.%d.", 1+rand.IntN(254), rand.IntN(256))
-	return &fleet{host: func(n int) string { return fmt.Sprint(network, n) }, haproxy: haproxy}
+	return &fleet{host: func(n int) string { return fmt.Sprint(network, n) }}
 }
 
 // A real haproxy with the configuration that is deployed finds three real gateways,
 // spreads calls over them, tells them who calls, and loses no call when one is replaced.
 func TestHaproxy(t *testing.T) {
 	t.Parallel()
-	f := newFleet("compose/haproxy.cfg")
+	f := newFleet()
 	f.startGateways(t)
 	f.startHaproxy(t)
 	client := f.dial(t)
@@ -193,7 +194,7 @@ func (f *fleet) startHaproxy(t *testing.T) {
 	t.Helper()
 	dns := dnstest.Start(t)
 	dns.Set("gateways.", f.host(1), f.host(2), f.host(3))
-	text, err := os.ReadFile(f.haproxy)
+	text, err := os.ReadFile(cmp.Or(f.haproxy, "compose/haproxy.cfg"))
 	check.Must(t, err)
 	file := filepath.Join(t.TempDir(), "haproxy.cfg")
 	check.Must(t, os.WriteFile(file, []byte(replace(t, string(text), "127.0.0.11:53", dns.Addr, "bind :8080",

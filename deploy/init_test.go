@@ -99,7 +99,7 @@ func weatherAlone(t *testing.T) (address string) {
 // TestInitForCompose: the files are a valid compose file without a clone, and its gateways, haproxy and Redis work.
 func TestInitForCompose(t *testing.T) {
 	t.Parallel()
-	f := newFleet("")
+	f := newFleet()
 	const image = "registry/gw:1"
 	dir, out := initialize(t, "compose", "--tls", "self-signed", "--host", "gw.example,"+f.host(9), "--image", image)
 	file, services := checkCompose(t, dir+"/compose.yaml")
