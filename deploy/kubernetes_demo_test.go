@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -72,6 +73,28 @@ func callAsNoted(t *testing.T, all objects, notes string) {
 	if body, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusOK ||
 		!strings.Contains(string(body), "Germany") {
 		t.Errorf("%s: %s %s %v", call[0], resp.Status, body, err)
+	}
+	runChartTests(t, all, public)
+}
+
+// runChartTests runs the commands of the pod of helm test. They succeed, and fail without a gateway.
+func runChartTests(t *testing.T, all objects, public string) {
+	t.Helper()
+	containers, _ := field(all["Pod capgate-test"], "spec", "containers").([]any)
+	if len(containers) != 2 {
+		t.Errorf("the pod of helm test has %v", containers)
+	}
+	for _, c := range containers {
+		for address, succeeds := range map[string]bool{public: true, "127.0.0.1:1": false} {
+			var args []string
+			for _, arg := range field(c, "args").([]any) {
+				args = append(args, strings.ReplaceAll(fmt.Sprint(arg), "capgate:8080", address))
+			}
+			out, err := exec.CommandContext(t.Context(), capgate, args...).CombinedOutput()
+			if (err == nil) != succeeds {
+				t.Errorf("%v: %v: %s", args, err, out)
+			}
+		}
 	}
 }
 

@@ -1,0 +1,106 @@
+package deploy
+
+import (
+	"encoding/base64"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/capgate/capgate/internal/testkit/check"
+)
+
+// TestTheChartHasARedis: with redis.enabled the command of the chart's Redis, with the users of its secret, serves the
+// gateway, which is ready with the URL of the same secret. Nobody else may use it.
+func TestTheChartHasARedis(t *testing.T) {
+	t.Parallel()
+	all := renderChart(t, "--set", "redis.enabled=true,replicas=3")
+	secret := asMap(field(all["Secret capgate-redis"], "stringData"))
+	env := fmt.Sprint(field(all["Deployment capgate"], "spec", "template", "spec", "containers", 0, "env"))
+	strict := renderChart(t, "--set", "redis.enabled=true,networkPolicy.egress[0].ports[0].port=53")
+	if rules, _ := field(strict["NetworkPolicy capgate"], "spec", "egress").([]any); len(rules) != 2 {
+		t.Errorf("a gateway with egress rules reaches %v, not Redis", rules)
+	}
+	if env != "[map[name:CAPGATE_REDIS valueFrom:map[secretKeyRef:map[key:url name:capgate-redis]]]]" {
+		t.Errorf("the gateway's environment: %v", env)
+	}
+	dir, host := t.TempDir(), fmt.Sprintf("127.%d.%d.5", 1+rand.IntN(254), rand.IntN(256))
+	users := filepath.Join(dir, "users.acl")
+	check.Must(t, os.WriteFile(users, []byte(fmt.Sprint(secret["users.acl"])), 0o600))
+	paths := strings.NewReplacer("/etc/redis/users.acl", users, "/data", dir)
+	pod := field(all["StatefulSet capgate-redis"], "spec", "template", "spec", "containers", 0)
+	var args []string
+	for _, arg := range field(pod, "args").([]any) {
+		args = append(args, paths.Replace(fmt.Sprint(arg)))
+	}
+	start(t, args[0], append(args[1:], "--bind", host)...).wait(t, "Ready to accept connections")
+	answer, _ := exec.CommandContext(t.Context(), "redis-cli", "-h", host, "get", "cg:a").CombinedOutput()
+	if !strings.Contains(string(answer), "NOAUTH") {
+		t.Errorf("without a password Redis answers %s", answer)
+	}
+
+	file := filepath.Join(dir, "capgate.yaml")
+	check.Must(t, os.WriteFile(file, []byte("fleets: [{capability: a, backends: ['127.0.0.1:1']}]\n"), 0o600))
+	gateway := exec.Command(capgate, "serve", file, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+	gateway.SysProcAttr = &syscall.SysProcAttr{}
+	url := replace(t, fmt.Sprint(secret["url"]), "capgate-redis", host)
+	gateway.Env = append(gateway.Environ(), "CAPGATE_REDIS="+url)
+	admin := attribute(launch(t, gateway).wait(t, `"msg":"serving"`), "admin")
+	check.Succeeds(t, "the gateway with Redis", func() error {
+		resp, err := http.Get("http://" + admin + "/readyz")
+		if err != nil {
+			return err
+		}
+		defer func() { _ = resp.Body.Close() }()
+		body, err := io.ReadAll(resp.Body)
+		if err == nil && !strings.Contains(string(body), `"redis":"ok"`) {
+			err = fmt.Errorf("/readyz: %s", body)
+		}
+		return err
+	})
+}
+
+// TestAnUpgradeKeepsThePassword: helm finds the secret of Redis in the cluster, and renders its password again.
+func TestAnUpgradeKeepsThePassword(t *testing.T) {
+	t.Parallel()
+	answers := map[string]string{
+		"/version": `{"major":"1","minor":"34","gitVersion":"v1.34.0"}`,
+		"/api":     `{"kind":"APIVersions","versions":["v1"]}`,
+		"/apis":    `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`,
+		"/api/v1": `{"kind":"APIResourceList","groupVersion":"v1","resources":` +
+			`[{"name":"secrets","namespaced":true,"kind":"Secret","verbs":["get"]}]}`,
+		"/api/v1/namespaces/tools/secrets/capgate-redis": `{"kind":"Secret","apiVersion":"v1","metadata":` +
+			`{"name":"capgate-redis","namespace":"tools"},"data":{"password":"` +
+			base64.StdEncoding.EncodeToString([]byte("kept")) + `"}}`,
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		text, found := answers[r.URL.Path]
+		if !found {
+			w.WriteHeader(http.StatusNotFound)
+			text = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`
+		}
+		_, _ = fmt.Fprint(w, text)
+	}))
+	t.Cleanup(server.Close)
+	password := func(namespace string) any {
+		out, err := tool(t, "helm", "template", "capgate", "helm/capgate", "--namespace", namespace, "--kube-version",
+			"1.34.0", "--dry-run=server", "--kube-apiserver", server.URL, "--set", "redis.enabled=true",
+			"--show-only", "templates/redis.yaml")
+		check.Must(t, err)
+		return field(parseObjects(t, out)["Secret capgate-redis"], "stringData", "password")
+	}
+	if got := password("tools"); got != "kept" {
+		t.Errorf("the password of an upgrade is %v", got)
+	}
+	if first, second := password("other"), password("other"); first == second || len(fmt.Sprint(first)) != 40 {
+		t.Errorf("the passwords of two installations are %v and %v", first, second)
+	}
+}
