@@ -9,7 +9,7 @@
 //	rules_test.go       promtool: alerts fire, and end
 //	kubernetes_test.go  the chart and the Kustomize base, rendered and checked against schemas
 //	compose_test.go     the compose file, and its health checks in compose_health_test.go
-//	haproxy_test.go     haproxy before three gateways, one of which is replaced
+//	haproxy_test.go     haproxy before three gateways, which three others replace
 //	selu_test.go        the steps of docs/systems/selu.md, without Docker
 //	image_test.go       what the Dockerfiles say, carried out without Docker, and run
 //	systemd_test.go     the unit

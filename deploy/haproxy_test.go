@@ -46,6 +46,7 @@ type fleet struct {
 	haproxy  string             // configuration of haproxy; default compose/haproxy.cfg
 	flags    []string           // of the gateways
 	gateways []*process
+	dns      *dnstest.Server // has the addresses of the gateways
 	failed   atomic.Int64
 
 	capability *gatewaytest.Capability
@@ -59,7 +60,7 @@ func newFleet() *fleet {
 }
 
 // A real haproxy with the configuration that is deployed finds three real gateways,
-// spreads calls over them, tells them who calls, and loses no call when one is replaced.
+// spreads calls over them, tells them who calls, and loses no call when all are replaced by others.
 func TestHaproxy(t *testing.T) {
 	t.Parallel()
 	f := newFleet()
@@ -90,10 +91,7 @@ func TestHaproxy(t *testing.T) {
 	}
 	check.Succeeds(t, "the health check of haproxy", healthy)
 
-	check.Must(t, f.gateways[0].cmd.Process.Signal(syscall.SIGTERM))
-	check.Received(t, f.gateways[0].exited, "the end of a gateway")
-	f.gateways[0] = f.startGateway(t, 0)
-	f.served(t)
+	f.upgrade(t)
 	if n := f.failed.Load(); n > 0 {
 		t.Errorf("%d calls failed", n)
 	}
@@ -109,6 +107,24 @@ func TestHaproxy(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// upgrade does what docs/run/upgrade.md says for compose: three other gateways join, and then the former ones stop, one
+// after the other.
+func (f *fleet) upgrade(t *testing.T) {
+	t.Helper()
+	former := f.gateways
+	f.gateways = nil
+	for i := range former {
+		f.gateways = append(f.gateways, f.startGateway(t, len(former)+i))
+	}
+	f.dns.Set("gateways.", f.host(1), f.host(2), f.host(3), f.host(4), f.host(5), f.host(6))
+	f.served(t)
+	for _, g := range former {
+		check.Must(t, g.cmd.Process.Signal(syscall.SIGTERM))
+		check.Received(t, g.exited, "the end of a gateway")
+	}
+	f.dns.Set("gateways.", f.host(4), f.host(5), f.host(6))
 }
 
 // admin returns a page of the admin API, through haproxy.
@@ -192,12 +208,12 @@ func (f *fleet) startGateway(t *testing.T, i int) *process {
 
 func (f *fleet) startHaproxy(t *testing.T) {
 	t.Helper()
-	dns := dnstest.Start(t)
-	dns.Set("gateways.", f.host(1), f.host(2), f.host(3))
+	f.dns = dnstest.Start(t)
+	f.dns.Set("gateways.", f.host(1), f.host(2), f.host(3))
 	text, err := os.ReadFile(cmp.Or(f.haproxy, "compose/haproxy.cfg"))
 	check.Must(t, err)
 	file := filepath.Join(t.TempDir(), "haproxy.cfg")
-	check.Must(t, os.WriteFile(file, []byte(replace(t, string(text), "127.0.0.11:53", dns.Addr, "bind :8080",
+	check.Must(t, os.WriteFile(file, []byte(replace(t, string(text), "127.0.0.11:53", f.dns.Addr, "bind :8080",
 		"bind "+f.host(9)+publicPort,
 		"gateways:8080", "gateways"+publicPort, "check port 8081", "check port "+adminPort[1:],
 		"bind :8081", "bind "+f.host(9)+consolePort, "gateways:8081", "gateways"+adminPort,
