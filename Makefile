@@ -123,13 +123,17 @@ differential: setup ## the differential test for DIFFERENTIAL (10m); ARGS="-seed
 nightly: ## what searches for hours; all of it runs, also if some fails
 	$(MAKE) --keep-going simulate differential fuzz models mutants release-twice upgrade-test kubernetes FUZZTIME=1m
 
-# RECORD=1 writes the streams that the tests of kubeapi replay.
+# RECORD=1 writes the streams that the tests of kubeapi replay. Helm and kustomize are built first, as the tests have a
+# network of their own.
 APISERVER_TEST = go test -vet=off -count=1 -v -timeout $(TESTTIME) -p 1 -exec $(CURDIR)/tools/kubernetes/isolated \
 	-run '^TestAPIServer'
 
 .PHONY: kubernetes
 kubernetes: $(KUBERNETES)/ok ## the tests with a real kube-apiserver and etcd, as root; RECORD=1 records its streams again
+	go -C tools/helm tool -n helm >/dev/null
+	go -C tools/kustomize tool -n kustomize >/dev/null
 	$(APISERVER_TEST) ./internal/testkit/kubereal -args -kubernetes $(CURDIR)/$(KUBERNETES) $(if $(RECORD),-record)
+	$(APISERVER_TEST) ./deploy ./internal/cli -args -kubernetes $(CURDIR)/$(KUBERNETES)
 
 .PHONY: release-twice
 release-twice: setup ## make a release for all platforms twice, the second time without the build cache, and compare them
