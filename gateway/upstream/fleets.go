@@ -75,8 +75,15 @@ func (s *Fleets[B]) Replace(fleets []Fleet) (changed []string) {
 		s.fleets[f.Capability] = &f
 	}
 	for key, b := range s.backends {
-		if !s.has(key) || !s.same(b.Fleet(), s.fleets[key.Capability]) {
+		f := s.fleets[key.Capability]
+		switch {
+		case !s.has(key) || !s.same(b.Fleet(), f):
 			s.retire(key, b)
+		case b.Fleet().Hosts[key.Addr] != f.Hosts[key.Addr]: // those of others do not matter
+			s.retire(key, b)
+			if !slices.Contains(changed, key.Capability) {
+				changed = append(changed, key.Capability)
+			}
 		}
 	}
 	return changed
@@ -85,7 +92,7 @@ func (s *Fleets[B]) Replace(fleets []Fleet) (changed []string) {
 // same reports whether two fleets have the same tools, and their calls reach a backend in the same way.
 func (s *Fleets[B]) same(a, b *Fleet) bool {
 	return a.TLS == b.TLS && a.Content == b.Content && a.Sessions == b.Sessions && a.SessionTTL == b.SessionTTL &&
-		maps.Equal(a.Headers, b.Headers) && maps.Equal(a.Hosts, b.Hosts) && s.kind.Same(a, b)
+		maps.Equal(a.Headers, b.Headers) && s.kind.Same(a, b)
 }
 
 // Has reports whether a fleet has a backend.

@@ -44,8 +44,12 @@ func sourceSettings(cfg *config.Config) *sources.Settings {
 	s := &sources.Settings{Sections: &cfg.Sections, Tenants: cfg.Multi}
 	for i := range cfg.Fleets {
 		f := &cfg.Fleets[i]
-		s.Fleets = append(s.Fleets, sources.Fleet{Fields: &f.Fields, Capability: f.Capability, Names: f.Names,
-			Weight: config.DefaultBackend("").Weight})
+		one := sources.Fleet{Fields: &f.Fields, Capability: f.Capability, Names: f.Names, Secure: f.TLS.Enabled,
+			Weight: config.DefaultBackend("").Weight}
+		if f.URLs {
+			one.Web = f.ProtocolName
+		}
+		s.Fleets = append(s.Fleets, one)
 	}
 	return s
 }

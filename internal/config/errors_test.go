@@ -164,7 +164,7 @@ func TestParseErrors(t *testing.T) {
 			`f:13: fleets[0].backends[9]: must be a string`}},
 		"kubernetes": {"kubernetes: {api: {address: 'http://h'}, watch: {namespaces: ['*', 'A']}}\n" +
 			"fleets:\n- {capability: a, kubernetes: {}}\n" +
-			"- {capability: b, kubernetes: {service: S, port: 0}}\n" +
+			"- {capability: b, kubernetes: {service: S, port: 0, path: mcp}}\n" +
 			"- {capability: c, kubernetes: {service: s, selector: a=b, port: UP}}\n" +
 			"- {capability: d, kubernetes: {selector: 'a b', namespace: a.b}}\n" +
 			"- {capability: e}\n", []string{
@@ -173,6 +173,7 @@ func TestParseErrors(t *testing.T) {
 			`f:3: fleets[0].kubernetes.service: required: the name of the Service, or selector with the labels`,
 			`f:4: fleets[1].kubernetes.service: "S" is not the name of a Kubernetes object; it has 1 to 63 lower-case`,
 			`f:4: fleets[1].kubernetes.port: port 0 must be from 1 to 65535`,
+			`f:4: fleets[1].kubernetes.path: "mcp" is not the path of a URL, as in /mcp`,
 			`f:5: fleets[2].kubernetes.selector: service already names the Service; give one of the two`,
 			`f:5: fleets[2].kubernetes.port: "UP" is not the name of a port; it has 1 to 15 lower-case letters, digits`,
 			`f:6: fleets[3].kubernetes.selector: "a b" is not a condition on labels; write app=weather`,

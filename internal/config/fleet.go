@@ -38,6 +38,8 @@ type Fleet struct {
 
 	// Tools is true if the backends speak a protocol other than selu in which they list tools.
 	Tools bool `yaml:"-"`
+	// URLs is true if the addresses of backends are URLs.
+	URLs bool `yaml:"-"`
 	// Names are the backends with dns:///… addresses.
 	Names []registry.Target `yaml:"-"`
 	Own   Own               `yaml:"-"`

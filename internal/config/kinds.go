@@ -158,6 +158,7 @@ func texts() map[string]*strictyaml.Kind {
 		"object_name":      textKind("name", texted(`^`+label+`$`), checkObjectName),
 		"object_name or *": textKind("name or *", texted(`^([*]|`+label+`)$`), checkObjectNameOrAll),
 		"object_port":      textKind("name or number", texted(`^[a-z0-9-]{1,15}$`), checkObjectPort),
+		"url_path":         textKind("path", texted(`^/`), checkURLPath),
 		"label_selector":   textKind("label selector", texted(""), checkLabelSelector),
 		"dns_server":       textKind("ip:port", only(port), checkDNSServer),
 		"domain":           {Name: "a domain", Schema: texted(`^[A-Za-z0-9.-]+$`), Parse: parseDomain},

@@ -40,6 +40,10 @@ func checkObjectPort(v string) string {
 		"%q is not the name of a port; it has 1 to 15 lower-case letters, digits and hyphens", v)
 }
 
+func checkURLPath(v string) string {
+	return unless(kubernetes.IsPath(v), "%q is not the path of a URL, as in /mcp", v)
+}
+
 func checkLabelSelector(v string) string {
 	if _, err := kubernetes.ParseSelector(v); err != nil {
 		return err.Error()

@@ -46,10 +46,11 @@ func (c *Config) applyProtocol(f *Fleet, at strictyaml.At, sole map[string]strin
 		at.Field("health").Fail("probe", "is only for fleets with protocol: %s", strings.Join(probed, " or "))
 	}
 	f.checkAddresses(at, its)
+	f.Fields.Check(at, its != nil && its.URLs)
 	if its == nil {
 		return
 	}
-	f.Tools = its.Tools
+	f.Tools, f.URLs = its.Tools, its.URLs
 	if f.Protocol == nil {
 		if its.Needs != "" {
 			at.Missing(its.Field, "required: %s", its.Needs)
@@ -88,12 +89,7 @@ func (f *Fleet) checkAddresses(at strictyaml.At, its *Protocol) {
 			here.Fail("", "write host:port without %q; TLS is switched on by the fleet's tls field", scheme+"://")
 		}
 	}
-	if urls && f.Found() {
-		at.Fail("kubernetes", "finds addresses, and backends with protocol: %s are URLs; list them in backends",
-			its.Name)
-		return
-	}
-	if urls && len(f.Backends) == 0 {
+	if urls && len(f.Backends) == 0 && !f.Found() {
 		at.Fail("backends", "has no server; backends cannot register themselves with protocol: %s", its.Name)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 
 	"github.com/capgate/capgate/gateway/upstream"
-	"github.com/capgate/capgate/gateway/upstream/protocols"
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/config"
@@ -60,13 +59,10 @@ func (p *Planner) listed(f *config.Fleet) *manifest.Manifest {
 	return &manifest.Manifest{ID: f.Capability, Class: f.Class, Dynamic: true, DiscoveryTool: upstream.DiscoveryTool}
 }
 
-// servedFleet completes a fleet that the process serves. Its backends are those that are probed, unless they are URLs,
-// which cannot register. secure is TLS as the file has it.
+// servedFleet completes a fleet that the process serves. Its backends are those that are probed. secure is TLS as the
+// file has it.
 func servedFleet(f upstream.Fleet, from *config.Fleet, probed *health.Fleet, secure *tls.Config) upstream.Fleet {
 	f.Backends, f.Hosts, f.TLS = probed.Backends, probed.Hosts, secure
-	if protocols.Of(from).URLs {
-		f.Backends, f.Hosts = from.Addrs(), nil
-	}
 	if from.Protocol.Traits().OwnSessions {
 		f.Sessions, f.SessionTTL = from.Affinity.Sessions, from.Affinity.SessionTTL
 	}

@@ -80,7 +80,7 @@ func (p *Planner) Plan(s *settings.Settings, members []registry.Member) *Plan {
 		if from.Tools {
 			m = p.listed(from)
 		}
-		dynamic, elsewhere := MembersOf(members, from.Capability), ""
+		dynamic, elsewhere := fitting(from, MembersOf(members, from.Capability)), ""
 		if m == nil {
 			m, elsewhere = p.announced.of(p, dynamic)
 		}
@@ -103,7 +103,11 @@ func (p *Planner) Plan(s *settings.Settings, members []registry.Member) *Plan {
 		if from.Shield != "" {
 			next.Shields[from.Capability] = from.Shield
 		}
-		if served := s.Upstreams[from.Capability]; served != nil {
+		served := s.Upstreams[from.Capability]
+		if served == nil && from.URLs { // it has no fleet in the file
+			served = &upstream.Fleet{Capability: from.Capability, Protocol: from.Protocol}
+		}
+		if served != nil {
 			next.Served = append(next.Served, servedFleet(*served, from, &f.probe, secure))
 		} else if secure != nil {
 			next.secure[from.Capability] = secure
@@ -144,12 +148,25 @@ func fleetsFor(cfg *config.Config, members []registry.Member) []*config.Fleet {
 			f.Policy = min(f.Policy, policy)
 			continue
 		}
-		f := config.DefaultFleet(m.Capability)
+		f := protocols.DefaultFleet(m.Capability, m.Protocol)
 		f.Policy, f.Shield = policy, cfg.Shield
 		added[m.Capability] = &f
 		all = append(all, &f)
 	}
 	return all
+}
+
+// fitting returns the members that are reached as the backends of a fleet are.
+func fitting(f *config.Fleet, members []registry.Member) []registry.Member {
+	protocol := ""
+	if f.URLs {
+		protocol = f.ProtocolName
+	}
+	other := func(m registry.Member) bool { return m.Protocol != protocol }
+	if !slices.ContainsFunc(members, other) {
+		return members
+	}
+	return slices.DeleteFunc(slices.Clone(members), other)
 }
 
 // TLS returns the TLS configuration for a capability's backends; nil: cleartext.
@@ -183,9 +200,10 @@ func newPlannedFleet(from *config.Fleet, m *manifest.Manifest, members []registr
 		if from.Tools { // it is no capability, and has none
 			b.Dialect = call.Auto
 		}
-		if secure != nil && secure.ServerName == "" {
-			b.Host = m.ServerName
+		if m.Protocol != "" { // the Host of requests
 			hosts[m.Addr] = m.ServerName
+		} else if secure != nil && secure.ServerName == "" {
+			b.Host, hosts[m.Addr] = m.ServerName, m.ServerName
 		}
 		f.route.Backends = append(f.route.Backends, b)
 		f.probe.Backends = append(f.probe.Backends, m.Addr)

@@ -36,7 +36,8 @@ func (s Source) rank() int {
 // Member is a backend from one of the sources.
 type Member struct {
 	Capability    string
-	Addr          string       // ip:port, IPv6 in brackets
+	Addr          string       // ip:port, IPv6 in brackets, or with Protocol a URL
+	Protocol      string       // of a fleet whose backends are URLs; "": of any other fleet
 	ServerName    string       // the named host, which its certificate must match, unless the fleet has another name
 	Weight        int          // share of calls, 0 to 10000; 0: no new calls
 	Zone          string       // "": none

@@ -70,8 +70,9 @@ func newServer(all *upstream.Fleets[*server], f *upstream.Fleet, url string) *se
 		all: all, fleet: f, settings: settings, url: url,
 		sessions: map[sessionKey]*session{}, tenants: map[string]int{},
 		swept:     time.Now(),
-		transport: newTransport(f.TLS, headersOf(f.Headers), settings.maxMessage()),
+		transport: newTransport(secureFor(f, url), headersOf(f.Headers), settings.maxMessage()),
 	}
+	v.transport.host = hostFor(f, url)
 	v.watch.turn = make(chan struct{}, 1)
 	self := &sdk.Implementation{Name: "capgate", Version: all.Version}
 	// Without handlers and capabilities, requests of servers are refused.

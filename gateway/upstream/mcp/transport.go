@@ -1,10 +1,12 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
 	"mime"
+	"net"
 	"net/http"
 	"net/url"
 	"sync/atomic"
@@ -32,6 +34,7 @@ const (
 type transport struct {
 	base       *http.Client
 	header     http.Header
+	host       string // of requests; "": that of the URL
 	maxMessage int
 	questions  atomic.Int32        // unanswered requests of the server
 	notices    *tokenbucket.Bucket // see newPace
@@ -41,6 +44,27 @@ func newTransport(t *tls.Config, header http.Header, maxMessage int) *transport 
 	base := httpclient.New(httpclient.Config{Name: "capgate-mcp", TLS: t,
 		Dial: upstream.Dialer(dialTimeout).DialContext, Handshake: dialTimeout, MaxIdle: maxIdle, MaxHeader: maxHeader})
 	return &transport{base: base, header: header, maxMessage: maxMessage, notices: newPace()}
+}
+
+// secureFor returns TLS to a server of a fleet, whose certificate has the name of its host.
+func secureFor(f *upstream.Fleet, url string) *tls.Config {
+	host := f.Hosts[url]
+	if host == "" || f.TLS == nil || f.TLS.ServerName != "" {
+		return f.TLS
+	}
+	secure := f.TLS.Clone()
+	secure.ServerName = host
+	return secure
+}
+
+// hostFor returns the Host of requests to a server whose URL has an address in place of a name; "": that of the URL.
+func hostFor(f *upstream.Fleet, server string) string {
+	u, err := url.Parse(server)
+	host := f.Hosts[server]
+	if err != nil || host == "" || u.Port() == "" {
+		return host
+	}
+	return net.JoinHostPort(host, u.Port())
 }
 
 func (t *transport) client() *http.Client {
@@ -54,6 +78,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	sent := headOf(r)
 	ex := exchangeFor(r, sent)
 	out := r.Clone(r.Context())
+	out.Host = cmp.Or(t.host, out.Host)
 	for name, values := range t.header {
 		out.Header[name] = values
 	}

@@ -85,6 +85,19 @@ func Of(f *config.Fleet) Protocol {
 	return Protocol{}
 }
 
+// DefaultFleet returns a fleet with the defaults of a protocol, which needs no settings. "": Selu's.
+func DefaultFleet(capability, protocol string) config.Fleet {
+	f := config.DefaultFleet(capability)
+	for _, p := range All() {
+		if p.Name == protocol {
+			f.ProtocolName, f.Protocol, f.Tools, f.URLs = p.Name, p.New(), p.Tools, p.URLs
+			config.SetDefaults(f.Protocol)
+			p.Fleet(&f, func(string) bool { return false })
+		}
+	}
+	return f
+}
+
 // Config returns the protocols for config.Parse.
 func Config() (all []*config.Protocol) {
 	for _, p := range All() {

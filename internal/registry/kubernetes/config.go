@@ -37,7 +37,7 @@ type Watch struct {
 	// Policy of capabilities without a fleet, as of a fleet.
 	Policy call.Verdict `yaml:"policy" default:"block"`
 
-	Listed []string // the capabilities of the file's fleets
+	Listed map[string]Protocol // the capabilities of the file's fleets
 }
 
 // API is an API server.
@@ -84,8 +84,16 @@ type Source struct {
 	// Labels of the Services, in place of service: tier=tools,app in (weather,words),!canary.
 	Selector string `yaml:"selector" kind:"label_selector"`
 	// Name of the Service's port, or number of the port of its pods. Default the only TCP port, or among several the
-	// only one with appProtocol grpc or kubernetes.io/h2c.
+	// only one with appProtocol grpc or kubernetes.io/h2c; with protocol: mcp with http, https or mcp.
 	Port string `yaml:"port" kind:"object_port"`
+	// Path of the MCP servers at the pods, with protocol: mcp. Default /mcp.
+	Path string `yaml:"path" kind:"url_path"`
+}
+
+// Protocol is how the backends of a fleet are reached. The zero value is host:port.
+type Protocol struct {
+	Web    string // name of the protocol if backends are URLs; "": host:port
+	Secure bool   // of a URL
 }
 
 // Check checks that the source names its Services in one way.

@@ -23,6 +23,7 @@ import (
 type Target struct {
 	Capability string
 	Source
+	Protocol
 	Weight  int          // of each backend
 	Dialect call.Dialect // Auto: the fleet's
 
@@ -219,7 +220,7 @@ func (d *Discovery) gather() []registry.Member {
 	targets := slices.Concat(d.settings.Targets, announced)
 	for i := range targets {
 		t := &targets[i]
-		of := endpointsOf(index.of(t), t.Port, d.settings.Rules.CheckAddr)
+		of := endpointsOf(index.of(t), t, d.settings.Rules.CheckAddr)
 		if t.Namespace == "" {
 			of.problem("kubernetes.namespace is required outside of a cluster")
 		}
@@ -240,8 +241,8 @@ func (t *Target) members(to []registry.Member, all []endpoint) []registry.Member
 	others := slices.ContainsFunc(all, func(e endpoint) bool { return e.usage == usable })
 	for i := range all {
 		e := &all[i]
-		m := registry.Member{Capability: t.Capability, Addr: e.addr.String(), ServerName: e.host, Weight: t.Weight,
-			Zone: e.zone, Dialect: t.Dialect, Manifest: t.sum, Source: Name}
+		m := registry.Member{Capability: t.Capability, Addr: t.addr(e), Protocol: t.Web, ServerName: e.host,
+			Weight: t.Weight, Zone: e.zone, Dialect: t.Dialect, Manifest: t.sum, Source: Name}
 		if e.usage == leaving && others {
 			m.Weight = 0
 		}
@@ -249,3 +250,17 @@ func (t *Target) members(to []registry.Member, all []endpoint) []registry.Member
 	}
 	return to
 }
+
+// addr returns the address of a backend: ip:port or a URL.
+func (t *Target) addr(e *endpoint) string {
+	switch {
+	case t.Web == "":
+		return e.addr.String()
+	case t.Secure:
+		return "https://" + e.addr.String() + cmp.Or(t.Path, defaultPath)
+	}
+	return "http://" + e.addr.String() + cmp.Or(t.Path, defaultPath)
+}
+
+// defaultPath is the path of MCP servers.
+const defaultPath = "/mcp"

@@ -75,14 +75,14 @@ type found struct {
 
 // endpointsOf returns the usable and the leaving endpoints of a target. A pod is one backend, also if it is in several
 // slices, with an address of each family: its IPv4 address then counts.
-func endpointsOf(slicesOf []*endpointSlice, port string, permitted func(netip.Addr) error) (f found) {
+func endpointsOf(slicesOf []*endpointSlice, t *Target, permitted func(netip.Addr) error) (f found) {
 	byAddr, byPod := map[netip.AddrPort]endpoint{}, map[string]endpoint{}
 	for _, s := range slicesOf {
 		if s.AddressType != "IPv4" && s.AddressType != "IPv6" {
 			f.problem("%s: address type %.20q is not supported", name(s), s.AddressType)
 			continue
 		}
-		number, problem := choosePort(s.Ports, port)
+		number, problem := choosePort(s.Ports, t.Port, t.Web != "")
 		if problem != "" {
 			f.problem("%s: %s", name(s), problem)
 			continue
@@ -178,15 +178,22 @@ func (s *endpointSlice) endpoint(i int, port uint16) (e endpoint, ok bool) {
 	return e, true
 }
 
-// grpcProtocols are the values of appProtocol of ports with gRPC.
-var grpcProtocols = []string{"grpc", "kubernetes.io/h2c", "h2c", "http2", "kubernetes.io/grpc"}
+// grpcProtocols and webProtocols are the values of appProtocol of ports with gRPC, and with MCP.
+var (
+	grpcProtocols = []string{"grpc", "kubernetes.io/h2c", "h2c", "http2", "kubernetes.io/grpc"}
+	webProtocols  = []string{"http", "https", "mcp"}
+)
 
 // maxPortNames bounds the ports that a problem lists.
 const maxPortNames = 5
 
 // choosePort returns the number of the wanted port of a slice, which is a name, a number or "", or a problem.
-func choosePort(ports []slicePort, wanted string) (number uint16, problem string) {
-	var tcp, grpc []slicePort
+func choosePort(ports []slicePort, wanted string, web bool) (number uint16, problem string) {
+	var tcp, fitting []slicePort
+	protocols := grpcProtocols
+	if web {
+		protocols = webProtocols
+	}
 	for _, p := range ports {
 		if p.Port == 0 || p.Protocol != "" && p.Protocol != "TCP" {
 			continue
@@ -195,15 +202,15 @@ func choosePort(ports []slicePort, wanted string) (number uint16, problem string
 			return p.Port, ""
 		}
 		tcp = append(tcp, p)
-		if slices.Contains(grpcProtocols, strings.ToLower(p.AppProtocol)) {
-			grpc = append(grpc, p)
+		if slices.Contains(protocols, strings.ToLower(p.AppProtocol)) {
+			fitting = append(fitting, p)
 		}
 	}
 	switch {
 	case wanted == "" && len(tcp) == 1:
 		return tcp[0].Port, ""
-	case wanted == "" && len(grpc) == 1:
-		return grpc[0].Port, ""
+	case wanted == "" && len(fitting) == 1:
+		return fitting[0].Port, ""
 	case len(tcp) == 0:
 		return 0, "has no TCP port"
 	}

@@ -1,8 +1,10 @@
 package kubernetes
 
 import (
+	"cmp"
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 
@@ -17,6 +19,8 @@ const (
 	portAnnotation       = annotation + "port"
 	weightAnnotation     = annotation + "weight"
 	dialectAnnotation    = annotation + "dialect"
+	protocolAnnotation   = annotation + "protocol"
+	pathAnnotation       = annotation + "path"
 )
 
 // defaultWeight and maxWeight are those of any backend.
@@ -56,15 +60,21 @@ func (w *Watch) namespaces(own string) map[string]bool {
 
 // announced returns the targets of Services with annotations, and the problems of the others that have some.
 func (w *Watch) announced(objects []*service) (targets []Target, problems []string) {
+	protocols := map[string]string{}
 	for _, s := range objects {
 		if s.Annotations[capabilityAnnotation] == "" {
 			continue
 		}
 		t, problem := w.target(s)
+		if first, known := protocols[t.Capability]; problem == "" && known && first != t.Web {
+			problem = fmt.Sprintf("%s: another Service announces %s with another protocol", protocolAnnotation,
+				t.Capability)
+		}
 		if problem != "" {
 			problems = append(problems, fmt.Sprintf("service %s/%s: %s", s.Namespace, s.Name, problem))
 			continue
 		}
+		protocols[t.Capability] = t.Web
 		targets = append(targets, t)
 	}
 	return targets, problems
@@ -74,16 +84,23 @@ func (w *Watch) announced(objects []*service) (targets []Target, problems []stri
 func (w *Watch) target(s *service) (t Target, problem string) {
 	t = Target{Capability: s.Annotations[capabilityAnnotation], Weight: defaultWeight, Dialect: call.Auto,
 		Source: Source{Namespace: s.Namespace, Service: s.Name, Port: s.Annotations[portAnnotation]}}
+	fleet, listed := w.Listed[t.Capability]
 	if !call.IsLabel(t.Capability) {
 		return t, fmt.Sprintf("%s: %.64q is not a capability id", capabilityAnnotation, t.Capability)
 	}
 	switch {
-	case len(w.Capabilities) == 0 && slices.Contains(w.Listed, t.Capability):
+	case len(w.Capabilities) == 0 && listed:
 		return t, fmt.Sprintf("%s: %s has a fleet in the configuration: name it in kubernetes.watch.capabilities to "+
 			"let Services add backends", capabilityAnnotation, t.Capability)
 	case !w.permits(t.Capability):
 		return t, fmt.Sprintf("%s: kubernetes.watch.capabilities does not permit %s", capabilityAnnotation,
 			t.Capability)
+	}
+	if t.Protocol, problem = protocolOf(s, fleet, listed); problem != "" {
+		return t, problem
+	}
+	if t.Path = s.Annotations[pathAnnotation]; !IsPath(cmp.Or(t.Path, defaultPath)) {
+		return t, fmt.Sprintf("%s: %.64q is not the path of a URL, as in /mcp", pathAnnotation, t.Path)
 	}
 	t.manifest = s.Annotations[manifestAnnotation]
 	if text := s.Annotations[weightAnnotation]; text != "" {
@@ -102,6 +119,42 @@ func (w *Watch) target(s *service) (t Target, problem string) {
 	}
 	return t, ""
 }
+
+// The values of protocolAnnotation.
+const (
+	seluProtocol = "selu"
+	mcpProtocol  = "mcp"
+)
+
+// protocolOf returns the protocol that a Service announces. Default that of its fleet in the file.
+func protocolOf(s *service, fleet Protocol, listed bool) (p Protocol, problem string) {
+	text := s.Annotations[protocolAnnotation]
+	switch text {
+	case "":
+		return fleet, ""
+	case mcpProtocol:
+		p.Web = mcpProtocol
+	case seluProtocol:
+	default:
+		return p, fmt.Sprintf("%s: %.20q must be selu or mcp; fleets of other protocols are in the configuration",
+			protocolAnnotation, text)
+	}
+	if listed && p.Web != fleet.Web {
+		return p, fmt.Sprintf("%s: the fleet in the configuration has another protocol", protocolAnnotation)
+	}
+	p.Secure = fleet.Secure
+	return p, ""
+}
+
+// IsPath reports whether a text is the path of a URL, without escapes.
+func IsPath(text string) bool {
+	return len(text) <= maxPath && webPath.MatchString(text)
+}
+
+// maxPath is the length of the longest path, in bytes.
+const maxPath = 200
+
+var webPath = regexp.MustCompile(`^/[A-Za-z0-9._~/-]*$`)
 
 // permits reports whether Services may announce a capability.
 func (w *Watch) permits(capability string) bool {

@@ -62,7 +62,7 @@ func TestServicesAddToNoFleet(t *testing.T) {
 	s := kubetest.Start(t)
 	announce(s, "own", "mine", "10.0.0.1", "capability=weather")
 	announce(s, "own", "theirs", "10.0.0.2", "capability=mail")
-	watch := kubernetes.Watch{Enabled: true, Listed: []string{"mail"}}
+	watch := kubernetes.Watch{Enabled: true, Listed: map[string]kubernetes.Protocol{"mail": {}}}
 	r := run(t, s, kubernetes.Settings{Watch: watch})
 	r.has(t, "weather 10.0.0.1:1 100 mine.own.svc")
 	if text := strings.Join(r.Warnings(), "\n"); !strings.Contains(text, "mail has a fleet in the configuration") {
@@ -77,22 +77,48 @@ func TestServicesAddToNoFleet(t *testing.T) {
 func TestWrongAnnotations(t *testing.T) {
 	t.Parallel()
 	for annotations, want := range map[string]string{
-		"capability=Weather":           `service own/bad: capgate.dev/capability: "Weather" is not a capability id`,
-		"capability=secret":            `does not permit secret`,
-		"capability=weather,weight=-1": `own/bad: capgate.dev/weight: "-1" must be a whole number from 0 to 10000`,
-		"capability=weather,dialect=x": `service own/bad: capgate.dev/dialect: "x" must be auto, doc, live or legacy`,
-		"capability=weather,port=http": `weather: endpointslice own/bad-x: has no port http; it has grpc`,
+		"capability=Weather":                       `own/bad: capgate.dev/capability: "Weather" is not a capability id`,
+		"capability=secret":                        `does not permit secret`,
+		"capability=weather,weight=-1":             `capgate.dev/weight: "-1" must be a whole number from 0 to 10000`,
+		"capability=weather,dialect=x":             `capgate.dev/dialect: "x" must be auto, doc, live or legacy`,
+		"capability=weather,protocol=grpc_service": `capgate.dev/protocol: "grpc_service" must be selu or mcp; fleets`,
+		"capability=weather,protocol=mcp":          `own/bad: capgate.dev/protocol: the fleet in the configuration has`,
+		"capability=wet,path=x?y":                  `own/bad: capgate.dev/path: "x?y" is not the path of a URL`,
+		"capability=weather,port=http":             `weather: endpointslice own/bad-x: has no port http; it has grpc`,
 	} {
 		t.Run(annotations, func(t *testing.T) {
 			t.Parallel()
 			s := kubetest.Start(t)
 			announce(s, "own", "good", "10.0.0.1", "capability=weather")
 			announce(s, "own", "bad", "10.0.0.2", strings.Split(annotations, ",")...)
-			r := run(t, s, kubernetes.Settings{Watch: kubernetes.Watch{Enabled: true, Capabilities: []string{"we*"}}})
+			r := run(t, s, kubernetes.Settings{Watch: kubernetes.Watch{Enabled: true, Capabilities: []string{"we*"},
+				Listed: map[string]kubernetes.Protocol{"weather": {}}}})
 			r.has(t, "weather 10.0.0.1:1 100 good.own.svc")
 			if text := strings.Join(r.Warnings(), "\n"); !strings.Contains(text, want) {
 				t.Errorf("%s, want %s", text, want)
 			}
 		})
+	}
+}
+
+// TestAnnouncedProtocol: a Service announces MCP servers, whose addresses are URLs. Those of a capability have one
+// protocol: that of the first Service by name.
+func TestAnnouncedProtocol(t *testing.T) {
+	t.Parallel()
+	s := kubetest.Start(t)
+	announce(s, "own", "a", "10.0.0.1", "capability=web", "protocol=mcp", "path=/x")
+	announce(s, "own", "b", "10.0.0.2", "capability=web")
+	announce(s, "own", "c", "fd00::3", "capability=filed", "protocol=mcp")
+	announce(s, "own", "d", "10.0.0.4", "capability=filed")
+	r := run(t, s, kubernetes.Settings{Watch: kubernetes.Watch{Enabled: true, Capabilities: []string{"*"},
+		Listed: map[string]kubernetes.Protocol{"filed": {Web: "mcp", Secure: true}}}})
+	r.has(t, "filed https://10.0.0.4:1/mcp 100 d.own.svc", "filed https://[fd00::3]:1/mcp 100 c.own.svc",
+		"web http://10.0.0.1:1/x 100 a.own.svc")
+	if m := r.Members(); m[0].Protocol != "mcp" || m[2].Protocol != "mcp" {
+		t.Errorf("%+v", m)
+	}
+	const want = "service own/b: capgate.dev/protocol: another Service announces web with another protocol"
+	if text := strings.Join(r.Warnings(), "\n"); !strings.Contains(text, want) {
+		t.Error(text)
 	}
 }

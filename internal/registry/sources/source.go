@@ -36,6 +36,8 @@ type Fleet struct {
 	Capability string
 	Names      []registry.Target // its dns:/// backends
 	Weight     int               // of a backend
+	Web        string            // protocol of a fleet whose backends are URLs; "": host:port
+	Secure     bool              // backends are reached over TLS
 }
 
 // Options are what a process gives to its sources.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/kubeapi"
+	"github.com/capgate/capgate/internal/lib/strictyaml"
 	"github.com/capgate/capgate/internal/registry"
 	"github.com/capgate/capgate/internal/registry/kubernetes"
 )
@@ -26,6 +27,13 @@ type Sections struct {
 type Fields struct {
 	// Backends from the EndpointSlices of Kubernetes Services, besides those of backends.
 	Kubernetes kubernetes.Source `yaml:"kubernetes"`
+}
+
+// Check checks the fields against the protocol of the fleet, whose backends may be URLs.
+func (f *Fields) Check(at strictyaml.At, urls bool) {
+	if f.Kubernetes.Path != "" && !urls {
+		at.Field("kubernetes").Fail("path", "is only for fleets whose backends are URLs, as with protocol: mcp")
+	}
 }
 
 // AnnounceManifests reports whether backends may bring manifests.
@@ -64,12 +72,14 @@ func openKubernetes(s *Settings, o Options) Opened {
 
 func ofKubernetes(s *Settings) kubernetes.Settings {
 	next := kubernetes.Settings{Rules: s.Registration, Watch: s.Kubernetes.Watch}
+	next.Watch.Listed = map[string]kubernetes.Protocol{}
 	for i := range s.Fleets {
 		f := &s.Fleets[i]
-		next.Watch.Listed = append(next.Watch.Listed, f.Capability)
+		protocol := kubernetes.Protocol{Web: f.Web, Secure: f.Secure}
+		next.Watch.Listed[f.Capability] = protocol
 		if f.Kubernetes.Enabled {
 			next.Targets = append(next.Targets, kubernetes.Target{Capability: f.Capability, Source: f.Kubernetes,
-				Weight: f.Weight})
+				Protocol: protocol, Weight: f.Weight})
 		}
 	}
 	return next
