@@ -91,10 +91,12 @@ func TestAPIServerStreams(t *testing.T) {
 	api.CreateAccount(t, "default", "roleless")
 	api.ApplyFile(t, "../../../deploy/kustomize/overlays/kubernetes/roles.yaml")
 	tokens := []string{"invalid", api.Token(t, "default", "roleless"), api.Token(t, "default", "capgate")}
+	restarted := make(chan struct{}, 2)
 	restart := func() {
 		api.Compact()
 		api.StopServer()
 		api.StartServer()
+		restarted <- struct{}{}
 	}
 	watches, lists := 0, 0 // each request is made after the former one
 	rec := &recorder{api: api, token: func(n int) string { return tokens[min(n, 2)] }}
@@ -155,6 +157,8 @@ func TestAPIServerStreams(t *testing.T) {
 	put("s1", 50052)
 	api.Delete(kubetest.EndpointSlices, "tools", "s2")
 	has("s0", "s1", "s3", "s4", "s5")
+	check.Received(t, restarted, "the restart before the second watch")
+	check.Received(t, restarted, "the restart before the second page")
 	has("s0", "s1", "s4", "s5", "s6", "s7")
 	put("s8", 50051)
 	has("s0", "s1", "s4", "s5", "s6", "s7", "s8")
