@@ -52,7 +52,9 @@ type Member struct {
 // Merge returns the members of several sources, sorted by capability and address, each pair of these once.
 func Merge(sources ...[]Member) []Member {
 	all := slices.Concat(sources...)
-	slices.SortFunc(all, compare)
+	if !slices.IsSortedFunc(all, compare) {
+		slices.SortFunc(all, compare)
+	}
 	return slices.CompactFunc(all, func(a, b Member) bool { return a.Capability == b.Capability && a.Addr == b.Addr })
 }
 

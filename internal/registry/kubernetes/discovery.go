@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -70,6 +71,7 @@ type Discovery struct {
 	services  following[service]
 	manifests manifests
 	admission admission
+	found     map[foundKey]kept // by the last gather
 	problems  problems
 	lines     *tokenbucket.Bucket // of the log, for problems
 }
@@ -140,7 +142,7 @@ func (d *Discovery) Try(s Settings) {
 			namespaces[t.Namespace] = true
 		}
 	}
-	d.settings, d.tried = s, true
+	d.settings, d.tried, d.found = s, true, nil // other addresses may be permitted
 	d.slices.want(namespaces, "")
 	d.services.want(announced, s.Watch.Selector)
 	d.manifests.want(s.Watch.Manifests, announced)
@@ -215,16 +217,15 @@ func (d *Discovery) gather() []registry.Member {
 	announced, refused := d.admission.admit(announced)
 	announced, without := d.manifests.assign(announced)
 	index := indexSlices(d.slices.objects())
-	var members []registry.Member
+	var parts [][]registry.Member
 	var left problems
+	next := map[foundKey]kept{}
 	targets := slices.Concat(d.settings.Targets, announced)
+	slices.SortStableFunc(targets, func(a, b Target) int { return strings.Compare(a.Capability, b.Capability) })
 	for i := range targets {
 		t := &targets[i]
-		of := endpointsOf(index.of(t), t, d.settings.Rules.CheckAddr)
-		if t.Namespace == "" {
-			of.problem("kubernetes.namespace is required outside of a cluster")
-		}
-		members = t.members(members, of.endpoints)
+		of := d.find(t, index.of(t), next)
+		parts = append(parts, of.members)
 		for _, p := range of.problems {
 			left.add(t.Capability + ": " + p)
 		}
@@ -233,7 +234,8 @@ func (d *Discovery) gather() []registry.Member {
 		left.add(p)
 	}
 	d.note(left)
-	return registry.Merge(members)
+	d.found = next
+	return registry.Merge(parts...)
 }
 
 // members appends the backends of a target. Backends that terminate get new calls only if there is no other one.
