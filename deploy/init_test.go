@@ -64,7 +64,8 @@ func missing(t *testing.T, file, out string) (fields []string) {
 	return fields
 }
 
-// worked calls the demonstration through a gateway with the key of capgate init, and shows its fleets to an operator.
+// worked calls the demonstration through a gateway with the key of capgate init, and shows its fleets to an operator,
+// who sets a rule.
 func worked(t *testing.T, dir, admin string, invoke ...string) {
 	t.Helper()
 	invoke = append([]string{"invoke", "--key-file", dir + "/caller.key"}, invoke...)
@@ -80,6 +81,9 @@ func worked(t *testing.T, dir, admin string, invoke ...string) {
 		out, "weather") {
 		t.Errorf("status: %s", out)
 	}
+	// A rule is in the store, and so the gateway may write to it.
+	command(t, capgate, "policy", "--admin", admin, "--key-file", dir+"/operator.key", "--tenant", "main", "set",
+		"weather", "get_forecast", "block")
 	invoke[2] = dir + "/operator.key"
 	out, err := exec.CommandContext(t.Context(), capgate, append(invoke, "weather", "get_current_weather")...).
 		CombinedOutput()

@@ -30,7 +30,7 @@ func forKubernetes(c Config) (*builder, error) {
 		return nil, err
 	}
 	b.add(b.config, 0o644, config+fmt.Sprintf("redis: {url: \"redis://capgate@capgate-redis:6379\", password_file: "+
-		"%s/redis_password}\n", dir)+b.production(dir+"/secret.key", "stdout", dir))
+		"%s/redis_password}\npolicies: {}\n", dir)+b.production(dir+"/secret.key", "stdout", dir))
 	b.add("secrets/users.acl", 0o600, users)
 	b.add("secrets/redis_password", 0o600, password+"\n")
 	b.add("secrets/secret.key", 0o600, newSecret()+"\n")
