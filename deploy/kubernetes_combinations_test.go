@@ -137,8 +137,27 @@ func pairs(options [][]level) (rows [][]int) {
 func TestChartInCombinations(t *testing.T) {
 	t.Parallel()
 	validate := schemas(t)
+	for name, args := range combinations(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all := renderChart(t, args...)
+			for name, o := range all {
+				if err := validate(o); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+				checkRestricted(t, name, o)
+			}
+			checkPods(t, all)
+		})
+	}
+}
+
+// combinations returns arguments of helm template with each pair of the options' levels, by the names of the levels.
+func combinations(t *testing.T) map[string][]string {
+	t.Helper()
 	rows := pairs(chartOptions)
 	t.Logf("%d combinations", len(rows))
+	all := map[string][]string{}
 	for _, row := range rows {
 		var names, args []string
 		dir := t.TempDir()
@@ -151,18 +170,9 @@ func TestChartInCombinations(t *testing.T) {
 			check.Must(t, os.WriteFile(file, []byte(l.values), 0o600))
 			names, args = append(names, l.name), append(args, "--values", file)
 		}
-		t.Run(strings.Join(names, ", "), func(t *testing.T) {
-			t.Parallel()
-			all := renderChart(t, args...)
-			for name, o := range all {
-				if err := validate(o); err != nil {
-					t.Errorf("%s: %v", name, err)
-				}
-				checkRestricted(t, name, o)
-			}
-			checkPods(t, all)
-		})
+		all[strings.Join(names, ", ")] = args
 	}
+	return all
 }
 
 // checkRestricted checks the pods of an object against the restricted Pod Security Standard.

@@ -64,13 +64,17 @@ func serverAccepts(t *testing.T, api *kubereal.Cluster) {
 			t.Errorf("%s: no object was validated", from)
 		}
 	}
+	charts := combinations(t)
 	examples, err := filepath.Glob("helm/examples/*.yaml")
 	check.Must(t, err)
 	for _, values := range append(examples, "helm/capgate/values.yaml") {
-		text, err := tool(t, "helm", "template", "capgate", "helm/capgate", "--kube-version", "1.37.2",
-			"--namespace", "tools", "--values", values)
+		charts[values] = []string{"--values", values}
+	}
+	for name, args := range charts {
+		text, err := tool(t, "helm", append([]string{"template", "capgate", "helm/capgate", "--kube-version", "1.37.2",
+			"--namespace", "tools"}, args...)...)
 		check.Must(t, err)
-		validate(values, text)
+		validate(name, text)
 	}
 	overlays, err := filepath.Glob("kustomize/overlays/*")
 	check.Must(t, err)
