@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/capgate/capgate/internal/call"
@@ -79,6 +82,49 @@ func TestConnectRequestsOfUnknownLength(t *testing.T) {
 				t.Errorf("%s, %s: %s", name, p.name, known)
 			}
 		}
+	}
+}
+
+// TestConnectOfStalledBodies: a body that stops and one that is cut off have the same responses with a length and
+// without.
+func TestConnectOfStalledBodies(t *testing.T) {
+	t.Parallel()
+	f := startFront(t, call.Doc, call.Doc, func(o *gatewaytest.Options) { o.Connect.Stall = 100 * time.Millisecond })
+	for name, c := range map[string]struct {
+		ends bool
+		want string
+	}{"stalled": {false, "504 "}, "cut off": {true, "400 "}} {
+		for _, length := range []string{"Content-Length: 100\r\n\r\n{", "Transfer-Encoding: chunked\r\n\r\n64\r\n{"} {
+			conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", f.gateway.Addr)
+			check.Must(t, err)
+			t.Cleanup(func() { _ = conn.Close() })
+			_, err = io.WriteString(conn, "POST "+invokePath+" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"+
+				"Content-Type: application/json\r\n"+length)
+			check.Must(t, err)
+			if c.ends {
+				check.Must(t, conn.(*net.TCPConn).CloseWrite()) //nolint:forcetypeassert // it is one
+			}
+			check.Must(t, conn.SetReadDeadline(time.Now().Add(check.Patience)))
+			got, err := io.ReadAll(conn)
+			check.Must(t, err)
+			if !strings.HasPrefix(string(got), "HTTP/1.1 "+c.want) {
+				t.Errorf("%s, %.14s: %s", name, length, got)
+			}
+		}
+	}
+}
+
+// TestConnectOfCompressedResponses: the response of a backend that always compresses reaches the client.
+func TestConnectOfCompressedResponses(t *testing.T) {
+	t.Parallel()
+	always := grpc.RPCCompressor(grpc.NewGZIPCompressor()) //nolint:staticcheck // what such backends do
+	backend := gatewaytest.NewCapability("b1").Serve(t, call.Doc, always)
+	g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{Capability: "caps",
+		Backends: []string{backend.Addr}}}})
+	status, text := sendWeb(t, http.DefaultClient, g.URL(invokePath), "application/json",
+		`{"capabilityId":"caps","toolName":"echo","argsJson":"e30="}`)
+	if status != http.StatusOK || !strings.Contains(text, `"resultJson":"e30="`) {
+		t.Errorf("%d %s", status, text)
 	}
 }
 

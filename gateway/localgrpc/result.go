@@ -11,20 +11,30 @@ import (
 // resultField is the number of InvokeResponse.result_json.
 const resultField = 1
 
-// ResponseError returns the error of a call that accepted no compression.
-func ResponseError(r *relay.Response) error {
-	err := StatusError(r.Status)
-	if err == nil && r.Compressed {
-		err = unsupported.ofAnswer()
+// Message returns the message of a response, decompressed to at most most bytes. It may be in the memory of r. err is the
+// error of the call.
+func Message(r *relay.Response, most int) ([]byte, error) {
+	if err := StatusError(r.Status); err != nil {
+		return nil, err
 	}
-	return err
+	if !r.Compressed {
+		return r.Message, nil
+	}
+	data, wrong := inflate(encodingOf(r.Header), r.Message, most)
+	if wrong != nil {
+		return nil, wrong.ofAnswer()
+	}
+	return data, nil
 }
 
 // Result returns the result of an Invoke call that accepted no compression, and the tool's own error; empty means
 // none. err is the error of the call. The result may be in the memory of r.
 func Result(r *relay.Response) (result []byte, toolError string, err error) {
-	if err := ResponseError(r); err != nil {
+	if err := StatusError(r.Status); err != nil {
 		return nil, "", err
+	}
+	if r.Compressed {
+		return nil, "", unsupported.ofAnswer()
 	}
 	if result, ok := onlyResult(r.Message); ok {
 		return result, "", nil

@@ -49,28 +49,31 @@ func (c *policyMatrix) run(cmd *cobra.Command, conn grpc.ClientConnInterface, ar
 	return c.result(all, err, func(w io.Writer) { c.print(w, all) })
 }
 
-// print writes a row for each tool. The decisions of a tool follow each other, and its callers have the same order as
-// those of every tool.
+// print writes a row for each tool, and a column for each caller. Pages may have other callers, if a rule was set in
+// between.
 func (c *policyMatrix) print(w io.Writer, all *capgatepb.ListDecisionsResponse) {
-	decisions, callers := all.GetDecisions(), int(all.GetCallers())
-	columns := []string{"TOOL"}
-	for _, d := range decisions[:min(callers, len(decisions))] {
-		columns = append(columns, untrusted.Word(columnOf(d)))
+	columns, at := []string{"TOOL"}, map[caller]int{}
+	for _, d := range all.GetDecisions() {
+		if by := callerIn(d); at[by] == 0 {
+			at[by] = len(columns)
+			columns = append(columns, untrusted.Word(by.String()))
+		}
 	}
 	t := newTable(columns...)
 	t.none = "no tools"
 	t.on(c.out)
-	for len(decisions) >= callers && callers > 0 {
-		name := decisions[0].GetTool()
-		if decisions[0].GetUnlisted() {
-			name += " *"
+	for _, of := range byTool(all.GetDecisions()) {
+		row := make([]any, len(columns))
+		for i := range row {
+			row[i] = ""
 		}
-		row := []any{name}
-		for _, d := range decisions[:callers] {
-			row = append(row, d.GetPolicy())
+		if row[0] = of[0].GetTool(); of[0].GetUnlisted() {
+			row[0] = of[0].GetTool() + " *"
+		}
+		for _, d := range of {
+			row[at[callerIn(d)]] = d.GetPolicy()
 		}
 		t.row(row...)
-		decisions = decisions[callers:]
 	}
 	t.print(w)
 	if all.GetCallersOmitted() {
@@ -78,15 +81,33 @@ func (c *policyMatrix) print(w io.Writer, all *capgatepb.ListDecisionsResponse) 
 	}
 }
 
-// columnOf names the caller of a decision.
-func columnOf(d *capgatepb.ListDecisionsResponse_Decision) string {
-	switch {
-	case d.GetUser() != "" && d.GetAgent() != "":
-		return d.GetUser() + " with " + d.GetAgent()
-	case d.GetUser() != "":
-		return d.GetUser()
-	case d.GetAgent() != "":
-		return "with " + d.GetAgent()
+// byTool divides decisions, which are in the order of tools, by tool.
+func byTool(all []*capgatepb.ListDecisionsResponse_Decision) (tools [][]*capgatepb.ListDecisionsResponse_Decision) {
+	for i, d := range all {
+		if i == 0 || all[i-1].GetTool() != d.GetTool() {
+			tools = append(tools, nil)
+		}
+		tools[len(tools)-1] = append(tools[len(tools)-1], d)
 	}
-	return "ANYONE"
+	return tools
+}
+
+// caller is the caller of a decision: a user, an agent, both, or any.
+type caller struct{ user, agent string }
+
+func callerIn(d *capgatepb.ListDecisionsResponse_Decision) caller {
+	return caller{d.GetUser(), d.GetAgent()}
+}
+
+// String names the caller.
+func (c caller) String() string {
+	switch {
+	case c.user != "" && c.agent != "":
+		return "user " + c.user + " with agent " + c.agent
+	case c.user != "":
+		return "user " + c.user
+	case c.agent != "":
+		return "agent " + c.agent
+	}
+	return "any caller"
 }

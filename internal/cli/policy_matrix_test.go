@@ -6,6 +6,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
 // TestPolicyMatrix: each tool has a row, with the decision for any caller and for each that rules name. A rule's tool
@@ -49,14 +50,14 @@ func TestPolicyMatrix(t *testing.T) {
 		}
 		return at
 	}
-	if of := cells("later *"); of["ANYONE"] != "ask" || of["ann"] != "block" || of["with bot"] != "allow" {
+	if of := cells("later *"); of["any caller"] != "ask" || of["user ann"] != "block" || of["agent bot"] != "allow" {
 		t.Errorf("later: %v of\n%s", of, out)
 	}
-	if of := cells("sooner *"); of["ANYONE"] != "allow" || of["ann"] != "allow" || len(of) != 5 {
+	if of := cells("sooner *"); of["any caller"] != "allow" || of["user ann"] != "allow" || len(of) != 5 {
 		t.Errorf("sooner: %v of\n%s", of, out)
 	}
 	if out, _ := matrix("caps", "--query", "soon", "--caller", "bot"); strings.Contains(out, "later") ||
-		strings.Contains(out, "ann") || !strings.Contains(out, "with bot") {
+		strings.Contains(out, "ann") || !strings.Contains(out, "agent bot") {
 		t.Errorf("with filters:\n%s", out)
 	}
 	exit, _, errs := capgatePolicy(t, admin, "matrix", "cups")
@@ -73,4 +74,23 @@ func splitCells(row string) (cells []string) {
 		}
 	}
 	return cells
+}
+
+// TestPolicyMatrixOfOtherCallers: if a page has other callers than the one before, each decision is in the column of its
+// caller. Names of callers that print alike have columns of their own.
+func TestPolicyMatrixOfOtherCallers(t *testing.T) {
+	t.Parallel()
+	type decision = capgatepb.ListDecisionsResponse_Decision
+	var out strings.Builder
+	c := &policyMatrix{output: output{stdio: stdio{out: &out, err: &out}}}
+	c.print(&out, &capgatepb.ListDecisionsResponse{Callers: 2, Decisions: []*decision{
+		{Tool: "first", Policy: "allow"}, {Tool: "first", User: "ann", Policy: "block"},
+		{Tool: "second", Policy: "ask"}, {Tool: "second", User: "amy", Policy: "allow"},
+		{Tool: "second", User: "ann", Policy: "block"}, {Tool: "second", User: "ann ", Policy: "ask"}}})
+	want := "TOOL    any caller  user ann  user amy  user ann\n" +
+		"first   allow       block     -         -\n" +
+		"second  ask         block     allow     ask\n"
+	if out.String() != want {
+		t.Errorf("%s\nwant\n%s", out.String(), want)
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,7 +46,8 @@ func (h *Handler) direct(w http.ResponseWriter, r *http.Request, t *target) bool
 		r = r.WithContext(ctx)
 	}
 	err := c.Read(t.body, int(r.ContentLength))
-	if late := errors.Is(r.Context().Err(), context.DeadlineExceeded); err != nil || late {
+	late := errors.Is(r.Context().Err(), context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)
+	if err != nil || late {
 		code := connect.CodeInvalidArgument
 		if late {
 			code = connect.CodeDeadlineExceeded
@@ -59,7 +61,7 @@ func (h *Handler) direct(w http.ResponseWriter, r *http.Request, t *target) bool
 	}
 	c.Request = relay.Request{Path: t.path, Authority: t.authority, Header: c.Header, MaxMessage: h.cfg.MaxMessage}
 	h.cfg.Unary(r.Context(), &c.Request, c.Message, &c.Response)
-	if err := t.respond(w, r, c); err != nil {
+	if err := t.respond(w, r, c, h.cfg.MaxMessage); err != nil {
 		_ = h.errors.Write(w, r, err) // an error means that the client has disconnected
 	}
 	return true
@@ -101,16 +103,21 @@ func (t *target) request(c *unary.Call, from http.Header) error {
 	return nil
 }
 
-// respond writes the response to a call. The error is that of the call, or of its response.
-func (t *target) respond(w http.ResponseWriter, r *http.Request, c *unary.Call) error {
+// respond writes the response to a call, with a message of at most most bytes. The error is that of the call, or of its
+// response.
+func (t *target) respond(w http.ResponseWriter, r *http.Request, c *unary.Call, most int) error {
 	a := &c.Response
-	if err := localgrpc.ResponseError(a); err != nil {
+	data, err := localgrpc.Message(a, most)
+	if err == nil && a.Compressed {
+		err = request.HoldResult(r.Context(), len(data))
+	}
+	if err != nil {
 		failed := errorOf(err)
 		addFields(failed.Meta(), "", a.Header)
 		addFields(failed.Meta(), "", a.Trailer)
 		return failed
 	}
-	m := message{a.Message}
+	m := message{data}
 	if err := said(t.encode(r.Context(), &m), call.Sent); err != nil {
 		return err
 	}

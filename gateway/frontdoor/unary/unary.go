@@ -11,6 +11,9 @@ import (
 // MaxBody is the maximum size in bytes of the body of such a request, and of the memory that a Call keeps for the next.
 const MaxBody = 64 << 10
 
+// maxFields is the maximum number of header fields that a Call keeps memory for.
+const maxFields = 128
+
 // Make makes a unary call for the caller of ctx. msg has relay.Headroom before the message.
 type Make func(ctx context.Context, q *relay.Request, msg []byte, r *relay.Response)
 
@@ -29,6 +32,9 @@ func (c *Call) Clear() {
 	clear(c.Message)
 	clear(c.Header)
 	c.Header, c.Request = c.Header[:0], relay.Request{}
+	if cap(c.Header) > maxFields {
+		c.Header = nil
+	}
 	c.Response.Reset(MaxBody)
 	if cap(c.Body) > MaxBody {
 		c.Body = nil
