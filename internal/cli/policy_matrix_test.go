@@ -76,8 +76,8 @@ func splitCells(row string) (cells []string) {
 	return cells
 }
 
-// TestPolicyMatrixOfOtherCallers: if a page has other callers than the one before, each decision is in the column of its
-// caller. Names of callers that print alike have columns of their own.
+// TestPolicyMatrixOfOtherCallers: if a page has other callers than the one before, each decision is in the column of
+// its caller. Names of callers that print alike have columns of their own.
 func TestPolicyMatrixOfOtherCallers(t *testing.T) {
 	t.Parallel()
 	type decision = capgatepb.ListDecisionsResponse_Decision

@@ -149,6 +149,9 @@ func TestConfigurationsOfTheRepository(t *testing.T) {
 			return nil
 		}
 		if of, is := fields["config"]; is && of.Kind == yaml.MappingNode { // values of the chart
+			if len(of.Content) == 0 { // the chart fills it in
+				return nil
+			}
 			values++
 			data, err = yaml.Marshal(&of)
 		} else if _, is := fields["fleets"]; is {
