@@ -11,8 +11,8 @@ import (
 // resultField is the number of InvokeResponse.result_json.
 const resultField = 1
 
-// Message returns the message of a response, decompressed to at most most bytes. It may be in the memory of r. The error
-// is that of the call.
+// Message returns the message of a response, decompressed to at most most bytes, or the error of the call. The message
+// may be in the memory of r.
 func Message(r *relay.Response, most int) ([]byte, error) {
 	if err := StatusError(r.Status); err != nil {
 		return nil, err
