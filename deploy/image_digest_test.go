@@ -11,7 +11,7 @@ func TestImageByDigest(t *testing.T) {
 	digest := "sha256:" + strings.Repeat("0a", 32)
 	out, err := tool(t, "helm", "template", "capgate", "helm/capgate", "--kube-version", "1.34.0", "--set",
 		"image.digest="+digest+",image.tag=x")
-	if err != nil || !strings.Contains(string(out), `image: "capgate@`+digest+`"`) {
+	if err != nil || !strings.Contains(string(out), `image: "ghcr.io/capgate/capgate@`+digest+`"`) {
 		t.Errorf("%v; out %+v", err, string(out))
 	}
 	if _, err := tool(t, "helm", "template", "capgate", "helm/capgate", "--kube-version", "1.34.0", "--set",

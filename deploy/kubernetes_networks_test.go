@@ -58,7 +58,7 @@ func TestChartKeepsCapabilitiesApart(t *testing.T) {
 	if policies["NetworkPolicy capgate-redis"] != nil {
 		t.Error("there are policies, which are not enabled")
 	}
-	if ns := field(renderChart(t, "--values", "helm/examples/tenants.yaml")["NetworkPolicy capgate-redis"],
+	if ns := field(renderChart(t, "--values", "helm/examples/tenants.yaml")["NetworkPolicy capgate.tools-redis"],
 		"metadata", "namespace"); ns != "data" {
 		t.Errorf("the policy of Redis in %v", ns)
 	}

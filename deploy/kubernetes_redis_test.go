@@ -1,12 +1,10 @@
 package deploy
 
 import (
-	"encoding/base64"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -65,42 +63,4 @@ func TestTheChartHasARedis(t *testing.T) {
 		}
 		return err
 	})
-}
-
-// TestAnUpgradeKeepsThePassword: helm finds the secret of Redis in the cluster, and renders its password again.
-func TestAnUpgradeKeepsThePassword(t *testing.T) {
-	t.Parallel()
-	answers := map[string]string{
-		"/version": `{"major":"1","minor":"34","gitVersion":"v1.34.0"}`,
-		"/api":     `{"kind":"APIVersions","versions":["v1"]}`,
-		"/apis":    `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`,
-		"/api/v1": `{"kind":"APIResourceList","groupVersion":"v1","resources":` +
-			`[{"name":"secrets","namespaced":true,"kind":"Secret","verbs":["get"]}]}`,
-		"/api/v1/namespaces/tools/secrets/capgate-redis": `{"kind":"Secret","apiVersion":"v1","metadata":` +
-			`{"name":"capgate-redis","namespace":"tools"},"data":{"password":"` +
-			base64.StdEncoding.EncodeToString([]byte("kept")) + `"}}`,
-	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		text, found := answers[r.URL.Path]
-		if !found {
-			w.WriteHeader(http.StatusNotFound)
-			text = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`
-		}
-		_, _ = fmt.Fprint(w, text)
-	}))
-	t.Cleanup(server.Close)
-	password := func(namespace string) any {
-		out, err := tool(t, "helm", "template", "capgate", "helm/capgate", "--namespace", namespace, "--kube-version",
-			"1.34.0", "--dry-run=server", "--kube-apiserver", server.URL, "--set", "redis.enabled=true",
-			"--show-only", "templates/redis.yaml")
-		check.Must(t, err)
-		return field(parseObjects(t, out)["Secret capgate-redis"], "stringData", "password")
-	}
-	if got := password("tools"); got != "kept" {
-		t.Errorf("the password of an upgrade is %v", got)
-	}
-	if first, second := password("other"), password("other"); first == second || len(fmt.Sprint(first)) != 40 {
-		t.Errorf("the passwords of two installations are %v and %v", first, second)
-	}
 }

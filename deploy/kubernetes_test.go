@@ -56,12 +56,12 @@ func tool(t *testing.T, name string, args ...string) (stdout string, err error) 
 	return out.String(), nil
 }
 
-// objects are what is rendered, by kind and name.
+// objects are what is rendered, by kind and name. Objects of one name in several namespaces are one of them.
 type objects map[string]map[string]any
 
 func parseObjects(t *testing.T, text string) objects {
 	t.Helper()
-	all := objects{}
+	all, seen := objects{}, map[string]bool{}
 	for dec := yaml.NewDecoder(strings.NewReader(text)); ; {
 		var o map[string]any
 		err := dec.Decode(&o)
@@ -69,9 +69,16 @@ func parseObjects(t *testing.T, text string) objects {
 			return all
 		}
 		check.Must(t, err)
-		if o != nil {
-			all[fmt.Sprint(o["kind"], " ", field(o, "metadata", "name"))] = o
+		if o == nil {
+			continue
 		}
+		name := fmt.Sprint(o["kind"], " ", field(o, "metadata", "name"))
+		if key := fmt.Sprint(name, " in ", field(o, "metadata", "namespace")); seen[key] {
+			t.Errorf("two objects are %s", key)
+		} else {
+			seen[key] = true
+		}
+		all[name] = o
 	}
 }
 
@@ -225,6 +232,10 @@ func TestChartRefuses(t *testing.T) {
 		"redis.enabled=true,env.CAPGATE_REDIS.secret=s,env.CAPGATE_REDIS.key=k": "env.CAPGATE_REDIS and " +
 			"redis.enabled are the same",
 
+		"redis.enabled=true,networkPolicy.redis.podLabels.a=b": "networkPolicy.redis is for a Redis outside",
+		`podLabels.app\.kubernetes\.io/name=x`:                 "at '/podLabels/app.kubernetes.io~1name': false schema",
+		`commonLabels.helm\.sh/chart=x`:                        "at '/commonLabels/helm.sh~1chart': false schema",
+
 		"redis.enabled=true,autoscaling.enabled=true,keda.enabled=true": "autoscaling.enabled and keda.enabled scale",
 		"httpRoute.enabled=true,httpRoute.hostnames[0]=a":               "httpRoute.enabled needs httpRoute.parentRefs",
 		"grpcRoute.enabled=true,grpcRoute.parentRefs[0].name=a":         "and grpcRoute.hostnames",
@@ -273,6 +284,10 @@ func TestKustomize(t *testing.T) {
 		delete(asMap(want["metadata"]), "namespace")
 		for _, label := range helmLabels {
 			delete(asMap(field(want, "metadata", "labels")), label)
+		}
+		for key, text := range asMap(want["data"]) { // the base has no namespace
+			want["data"].(map[string]any)[key] = strings.NewReplacer("- capgate.tools\n", "",
+				"- capgate-admin.tools\n", "").Replace(text.(string))
 		}
 		if !reflect.DeepEqual(base[name], want) {
 			t.Errorf("%s: the base has\n%v\nand the chart\n%v", name, base[name], want)

@@ -2,6 +2,12 @@
 {{- if contains "capgate" .Release.Name }}{{ .Release.Name | trunc 50 | trimSuffix "-" }}{{ else }}{{ printf "%s-capgate" .Release.Name | trunc 50 | trimSuffix "-" }}{{ end }}
 {{- end }}
 
+{{- /* The name of an object in a namespace, given as {root, namespace}; "*" is the cluster. Releases of one name may share
+a namespace that is not their own: there the name has the release's namespace, after a dot, which no namespace has. */}}
+{{- define "capgate.nameIn" -}}
+{{- include "capgate.name" .root }}{{ if ne .namespace .root.Release.Namespace }}.{{ .root.Release.Namespace }}{{ end }}
+{{- end }}
+
 {{- define "capgate.selector" -}}
 app.kubernetes.io/name: capgate
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -20,6 +26,16 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- /* The secret with the certificate of the public port; empty: cleartext. */}}
 {{- define "capgate.tlsSecret" -}}
 {{- if .Values.certificate.enabled }}{{ .Values.tls.secret | default (printf "%s-tls" (include "capgate.name" .)) }}{{ else }}{{ .Values.tls.secret }}{{ end }}
+{{- end }}
+
+{{- /* The key of the TLS secret with the authority, for helm test; empty: there is none. cert-manager writes ca.crt. */}}
+{{- define "capgate.testCA" -}}
+{{- .Values.tests.ca | default (ternary "ca.crt" "" .Values.certificate.enabled) }}
+{{- end }}
+
+{{- /* Not empty if helm test has a pod: over TLS it needs the authority. */}}
+{{- define "capgate.tested" -}}
+{{- if and .Values.tests.enabled (or (not (include "capgate.tlsSecret" .)) (include "capgate.testCA" .)) }}tested{{ end }}
 {{- end }}
 
 {{- /* How fast an autoscaler acts: a pod that is stopped drains first. */}}
@@ -107,6 +123,9 @@ labels:
 {{- end }}
 {{- if and .Values.redis.enabled .Values.config.redis (not (kindIs "map" .Values.config.redis)) }}
 {{- fail "config.redis is the chart's to set, from redis.enabled: leave it out" }}
+{{- end }}
+{{- if and .Values.redis.enabled .Values.networkPolicy.redis.podLabels }}
+{{- fail "networkPolicy.redis is for a Redis outside of the chart; that of redis.enabled has its own policy: leave podLabels out" }}
 {{- end }}
 {{- range list "httpRoute" "grpcRoute" }}
 {{- $route := index $.Values . }}
@@ -227,10 +246,10 @@ podSelector:
 {{- if not (hasKey $config "operators") }}
 {{- $_ := set $config "operators" dict }}
 {{- end }}
-{{- /* Names of Services, which no page of another site can have. */}}
+{{- /* Names of Services. Of these, only NAME.NAMESPACE can be a public name: in a namespace such as dev or app. */}}
 {{- range $field, $name := dict "hosts" (include "capgate.name" .) "admin_hosts" (printf "%s-admin" (include "capgate.name" .)) }}
 {{- if not (hasKey $config $field) }}
-{{- $_ := set $config $field (list $name "*.svc" "*.svc.cluster.local") }}
+{{- $_ := set $config $field (list $name (printf "%s.%s" $name $.Release.Namespace) "*.svc" "*.svc.cluster.local") }}
 {{- end }}
 {{- end }}
 {{- range list .Values.ingress.hosts .Values.httpRoute.hostnames .Values.grpcRoute.hostnames }}
