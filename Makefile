@@ -154,6 +154,13 @@ release: ## every file of a release into bin/release/VERSION: make release VERSI
 	go -C tools/release run . -version "$$VERSION" -source ../.. -out "../../bin/release/$$VERSION" \
 		$(if $(KEY),-key $(abspath $(KEY))) $(if $(COSIGN),-cosign $(COSIGN)) $(ARGS)
 
+# With the settings of build, which bench profiles. It takes some 90 seconds.
+.PHONY: profile
+profile: build ## the CPU profile that releases of capgate are compiled with, made by bench anew
+	dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && \
+		go run ./bench --profiles "$$dir" --window 4s && \
+		go -C tools/release run . profile $(CURDIR)/tools/release/capgate.pgo "$$dir"/*
+
 .PHONY: release-key
 release-key: ## a new key that signs releases, in the file KEY
 	@[ ! -e "$(KEY)" ] || { echo 'the file $(KEY) exists; choose another name' >&2; exit 1; }

@@ -40,6 +40,8 @@ func run(ctx context.Context, o options) error {
 	var text, mark string
 	var err error
 	switch {
+	case o.profiles != "":
+		text, err = b.profiles(ctx)
 	case o.growth:
 		mark = "growth"
 		text, err = b.growth(ctx)

@@ -35,6 +35,7 @@ type options struct {
 	files     bool
 	json      bool
 	mcp       bool
+	profiles  string // directory for CPU profiles of capgate; "" records none
 	envoy     string // path of Envoy's binary, or its name in PATH
 	capgate   peers.Capgate
 	before    string // path of another build of capgate, to be compared with
@@ -81,6 +82,8 @@ func addModes(fs *flag.FlagSet, o *options) {
 		"measure tools/call over MCP, beside JSON and a proxy of the Go SDK, instead of the scenarios")
 	fs.BoolVar(&o.redis, "redis", false,
 		"measure the load of Redis by calls, and the effect of Redis faults on calls, instead of the scenarios")
+	fs.StringVar(&o.profiles, "profiles", "",
+		"`directory` for CPU profiles of capgate under calls of all kinds, instead of the scenarios")
 }
 
 func parseOptions(args []string) (options, error) {

@@ -6,6 +6,8 @@
 //
 //	release push bin/release/v0.1.0/capgate_0.1.0_oci.tar registry.example.com/capgate
 //
+//	release profile tools/release/capgate.pgo unary.pprof bursts.pprof
+//
 // `make release VERSION=v0.1.0` runs it. The list of steps is in steps.go; each step is a file. Two runs for one commit
 // write the same bytes: times are the commit's, and nothing of the machine is written.
 package main
@@ -32,6 +34,8 @@ func main() {
 			command, args = checkVersion, args[1:]
 		case "push":
 			command, args = push, args[1:]
+		case "profile":
+			command, args = mergeProfiles, args[1:]
 		}
 	}
 	if err := command(ctx, args, os.Stdout); err != nil {
@@ -83,6 +87,8 @@ func (r *release) parse(args []string) error {
 	flags.StringVar(&r.out, "out", "", "`directory` of the files, which must be empty or missing")
 	flags.StringVar(&r.source, "source", ".", "root `directory` of the repository")
 	flags.BoolVar(&r.dirty, "dirty", false, "permit uncommitted changes, for tests")
+	flags.StringVar(&r.profile, "pgo", profileFile,
+		"`file` below the source with the CPU profile that capgate is compiled with, or off")
 	only := flags.String("only", "", "`platforms` with commas, as in linux/amd64; default all")
 	key := flags.String("key", "", "`file` of the key that signs the release; default unsigned")
 	flags.StringVar(&r.cosign, "cosign", "", "`command` of cosign, which signs the checksums, too; default none")

@@ -29,15 +29,28 @@ func (r *release) makePrograms(ctx context.Context) error {
 
 // build builds one program.
 func (r *release) build(ctx context.Context, p platform, name, to string) error {
-	info := module + "/internal/lib/buildinfo"
-	flags := "-s -w -X " + info + ".version=" + r.version + " -X " + info + ".commit=" + r.commit +
-		" -X " + info + ".date=" + r.date.Format(time.RFC3339)
 	// GOFLAGS and the levels of architectures change what is built.
 	env := []string{"CGO_ENABLED=0", "GOOS=" + p.system, "GOARCH=" + p.arch, "GOFLAGS=", "GOAMD64=v1", "GOARM64=v8.0",
 		"GOEXPERIMENT=", "GOWORK=off"}
-	_, err := r.command(ctx, env, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", to,
-		"./cmd/"+name)
+	_, err := r.command(ctx, env, "go", r.buildArgs(name, to)...)
 	return err
+}
+
+// buildArgs returns the arguments of the go command that builds a program.
+func (r *release) buildArgs(name, to string) []string {
+	info := module + "/internal/lib/buildinfo"
+	flags := "-s -w -X " + info + ".version=" + r.version + " -X " + info + ".commit=" + r.commit +
+		" -X " + info + ".date=" + r.date.Format(time.RFC3339)
+	return []string{"build", "-trimpath", "-buildvcs=false", "-pgo=" + r.profileOf(name), "-ldflags", flags, "-o", to,
+		"./cmd/" + name}
+}
+
+// profileOf returns the profile that a program is compiled with. capgate-forward has none of its own.
+func (r *release) profileOf(name string) string {
+	if name != "capgate" || r.profile == noProfile {
+		return noProfile
+	}
+	return filepath.Join(r.source, r.profile)
 }
 
 // own returns capgate for this machine, which writes completions and the first configuration. A release that lacks this

@@ -35,6 +35,7 @@ type release struct {
 	platforms []platform
 	key       *ecdsa.PrivateKey // signs the checksums; nil: unsigned
 	cosign    string            // command that signs the checksums, too; "": none
+	profile   string            // CPU profile of capgate, from source; noProfile: none
 	log       *log.Logger
 
 	work   string    // directory for intermediate files
