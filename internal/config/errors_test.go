@@ -162,6 +162,8 @@ func TestParseErrors(t *testing.T) {
 			`f:11: fleets[0].backends[7]: b:1 is already at fleets[0].backends[0], in line 4`,
 			`f:12: fleets[0].backends[8]: host "a/b" is`,
 			`f:13: fleets[0].backends[9]: must be a string`}},
+		"manifests of Services": {"kubernetes: {watch: {manifests: [" + strings.Repeat("a, ", 20) + "a]}}\n", []string{
+			`f:1: kubernetes.watch.manifests: has 21 names, and may have 20, as each has a watch`}},
 		"kubernetes": {"kubernetes: {api: {address: 'http://h'}, watch: {namespaces: ['*', 'A']}}\n" +
 			"fleets:\n- {capability: a, kubernetes: {}}\n" +
 			"- {capability: b, kubernetes: {service: S, port: 0, path: mcp}}\n" +

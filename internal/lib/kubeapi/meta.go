@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Bounds of the metadata that a Mirror keeps. Those of names and labels are the API server's own.
@@ -20,6 +21,7 @@ type Meta struct {
 	Name            string            `json:"name"`
 	Namespace       string            `json:"namespace"`
 	ResourceVersion string            `json:"resourceVersion"`
+	Created         time.Time         `json:"creationTimestamp"`
 	Labels          map[string]string `json:"labels"`      // without Options.Labels none
 	Annotations     map[string]string `json:"annotations"` // those of Options.Annotations
 }

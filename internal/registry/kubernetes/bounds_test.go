@@ -42,23 +42,24 @@ func TestProblemsAreBounded(t *testing.T) {
 	}
 }
 
-// TestAnnouncedTargetsAreBounded, with a problem that says so. A namespace with many leaves places for others, and none
-// loses its place to another.
+// TestAnnouncedTargetsAreBounded, with a problem that says so. Namespaces share the places, and the oldest Services of
+// each get them.
 func TestAnnouncedTargetsAreBounded(t *testing.T) {
 	t.Parallel()
 	s := kubetest.Start(t)
-	for i := range 1002 {
-		s.Put(kubetest.Services, "own", fmt.Sprintf("s-%04d", i), kubetest.Service(nil, "capgate.dev/capability=c"))
-		if i >= 998 {
-			s.Put(plural, "own", fmt.Sprintf("s-%04d", i), kubetest.Slice(fmt.Sprintf("s-%04d", i), i,
-				kubetest.Endpoint{Addr: "10.0.0.1"}))
+	for i := range 1252 {
+		name := fmt.Sprintf("s-%04d", i)
+		s.Put(kubetest.Services, "own", name, kubetest.Service(nil, "capgate.dev/capability=c"))
+		if i == 949 || i == 950 || i >= 1249 {
+			s.Put(plural, "own", name, kubetest.Slice(name, i, kubetest.Endpoint{Addr: "10.0.0.1"}))
 		}
 	}
 	r := run(t, s, kubernetes.Settings{Watch: kubernetes.Watch{Enabled: true,
 		Namespaces: []string{"own", "another"}}})
-	r.has(t, "c 10.0.0.1:998 100 s-0998.own.svc", "c 10.0.0.1:999 100 s-0999.own.svc")
-	const problem = "namespace own: 2 Services announce capabilities beyond its share of 1000, and are left out: " +
-		"s-1000, s-1001; narrow kubernetes.watch"
+	r.has(t, "c 10.0.0.1:1249 100 s-1249.own.svc", "c 10.0.0.1:949 100 s-0949.own.svc",
+		"c 10.0.0.1:950 100 s-0950.own.svc")
+	const problem = "namespace own: 2 Services announce capabilities beyond its share of 1250, and are left out: " +
+		"s-1250, s-1251; narrow kubernetes.watch"
 	if text := strings.Join(r.Warnings(), "\n"); !strings.Contains(text, problem) {
 		t.Error(text)
 	}
@@ -66,23 +67,28 @@ func TestAnnouncedTargetsAreBounded(t *testing.T) {
 		t.Errorf("%v refused", n)
 	}
 
+	old := kubetest.Service(nil, "capgate.dev/capability=c")
+	old["metadata"].(kubetest.Object)["creationTimestamp"] = "2025-12-31T23:59:59Z"
+	s.Put(kubetest.Services, "own", "s-1251", old)
+	r.has(t, "c 10.0.0.1:1251 100 s-1251.own.svc", "c 10.0.0.1:949 100 s-0949.own.svc",
+		"c 10.0.0.1:950 100 s-0950.own.svc")
+
 	for i := range 300 {
 		s.Put(kubetest.Services, "another", fmt.Sprintf("s-%03d", i), kubetest.Service(nil, "capgate.dev/capability=c"))
 	}
-	s.Put(plural, "another", "a", kubetest.Slice("s-000", 7, kubetest.Endpoint{Addr: "10.0.0.2"}))
-	r.has(t, "c 10.0.0.1:998 100 s-0998.own.svc", "c 10.0.0.1:999 100 s-0999.own.svc",
-		"c 10.0.0.2:7 100 s-000.another.svc")
-	check.Until(t, "a share for another namespace", func() (bool, string) {
-		text := strings.Join(r.Warnings(), "\n")
-		return strings.Contains(text, problem) && strings.Contains(text, "another: 100 Services announce capabilities "+
-			"beyond its share of 200"), text
-	})
-
-	s.Delete(kubetest.Services, "own", "s-0999") // its namespace has more than its share now, and gets no other place
-	s.Put(plural, "another", "b", kubetest.Slice("s-200", 8, kubetest.Endpoint{Addr: "10.0.0.2"}))
-	s.Delete(kubetest.Services, "another", "s-001")
-	r.has(t, "c 10.0.0.1:998 100 s-0998.own.svc", "c 10.0.0.2:7 100 s-000.another.svc",
-		"c 10.0.0.2:8 100 s-200.another.svc")
+	s.Put(plural, "another", "a", kubetest.Slice("s-299", 7, kubetest.Endpoint{Addr: "10.0.0.2"}))
+	want := []string{"c 10.0.0.1:1251 100 s-1251.own.svc", "c 10.0.0.2:7 100 s-299.another.svc"}
+	r.has(t, want...)
+	const share = "namespace own: 302 Services announce capabilities beyond its share of 950, and are left out: s-0949"
+	again := run(t, s, kubernetes.Settings{Watch: kubernetes.Watch{Enabled: true,
+		Namespaces: []string{"own", "another"}}}) // agrees
+	again.has(t, want...)
+	for _, one := range []*running{r, again} {
+		check.Until(t, share, func() (bool, string) {
+			text := strings.Join(one.Warnings(), "\n")
+			return strings.Contains(text, share) && !strings.Contains(text, "namespace another"), text
+		})
+	}
 }
 
 // TestPanicEndsOnePublication, and not the process.

@@ -32,12 +32,23 @@ type Watch struct {
 	// fleet in the file.
 	Capabilities []string `yaml:"capabilities" kind:"pattern"`
 	// ConfigMaps with manifests, which Services of their namespace may name in an annotation. Others are not read.
-	// Default none.
+	// At most 20. Default none.
 	Manifests []string `yaml:"manifests" kind:"object_name"`
 	// Policy of capabilities without a fleet, as of a fleet.
 	Policy call.Verdict `yaml:"policy" default:"block"`
 
 	Listed map[string]Protocol // the capabilities of the file's fleets
+}
+
+// maxWatchedTexts bounds the names of ConfigMaps, each of which has a watch for each namespace.
+const maxWatchedTexts = 20
+
+// Check checks the number of ConfigMaps.
+func (w *Watch) Check(at strictyaml.At) {
+	if n := len(w.Manifests); n > maxWatchedTexts {
+		at.Fail("manifests", "has %d names, and may have %d, as each has a watch for each namespace; put several "+
+			"manifests into one ConfigMap, under keys of their own", n, maxWatchedTexts)
+	}
 }
 
 // API is an API server.

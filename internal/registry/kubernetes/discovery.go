@@ -28,6 +28,7 @@ type Target struct {
 	Weight  int          // of each backend
 	Dialect call.Dialect // Auto: the fleet's
 
+	created  time.Time    // of the Service that announces it
 	selector Selector     // the parsed Selector
 	manifest string       // of the annotation; "": none
 	sum      registry.Sum // of the manifest
@@ -58,22 +59,31 @@ const publishInterval = 10 * time.Millisecond
 
 // Discovery has the backends that EndpointSlices name. Its methods are safe for concurrent use.
 type Discovery struct {
-	o          Options
-	members    atomic.Pointer[[]registry.Member]
-	publishing sync.Mutex
-	dirty      chan struct{}
-	restart    chan struct{} // signals that mirrors must start
+	o       Options
+	members atomic.Pointer[[]registry.Member]
+	shown   atomic.Pointer[shown]
+	dirty   chan struct{}
+	restart chan struct{} // signals that mirrors must start
 
-	mu        sync.Mutex
-	settings  Settings
-	tried     bool // former settings may come back, so their mirrors go on
-	slices    following[endpointSlice]
-	services  following[service]
-	manifests manifests
-	admission admission
-	found     map[foundKey]kept // by the last gather
+	mu       sync.Mutex
+	settings *Settings
+	tried    bool // former settings may come back, so their mirrors go on
+	slices   following[endpointSlice]
+	services following[service]
+	texts    texts
+
+	publishing sync.Mutex // may be held for seconds, and guards what follows
+	manifests  manifests
+	found      map[foundKey]kept // by the last gather, with foundWith
+	foundWith  *Settings
+	lines      *tokenbucket.Bucket // of the log, for problems
+}
+
+// shown is what the last gather found besides members. It is immutable.
+type shown struct {
 	problems  problems
-	lines     *tokenbucket.Bucket // of the log, for problems
+	refused   int // Services without a place
+	manifests map[registry.Sum]string
 }
 
 // endpointSlices are the resource of all namespaces.
@@ -96,10 +106,11 @@ func New(c *kubeapi.Client, settings Settings, o Options) *Discovery {
 	mirrors.Log, mirrors.Changed = o.Log, func() { signal.Wake(d.dirty) }
 	mirrors.Labels = true // for selectors
 	d.slices = newFollowing(c, endpointSlices, sliceMeta, mirrors)
-	d.manifests = newManifests(c, mirrors, o.ReadManifest)
+	d.texts, d.manifests = newTexts(c, mirrors), manifests{read: o.ReadManifest}
 	mirrors.Annotations = annotation
 	d.services = newFollowing(c, services, serviceMeta, mirrors)
 	d.members.Store(new([]registry.Member))
+	d.shown.Store(&shown{})
 	d.Set(settings)
 	return d
 }
@@ -123,7 +134,7 @@ func (d *Discovery) prune() {
 	if !d.tried {
 		d.slices.prune()
 		d.services.prune()
-		d.manifests.prune()
+		d.texts.prune()
 	}
 }
 
@@ -142,10 +153,10 @@ func (d *Discovery) Try(s Settings) {
 			namespaces[t.Namespace] = true
 		}
 	}
-	d.settings, d.tried, d.found = s, true, nil // other addresses may be permitted
+	d.settings, d.tried = &s, true
 	d.slices.want(namespaces, "")
 	d.services.want(announced, s.Watch.Selector)
-	d.manifests.want(s.Watch.Manifests, announced)
+	d.texts.want(s.Watch.Manifests, announced)
 	signal.Wake(d.restart)
 	signal.Wake(d.dirty)
 }
@@ -160,7 +171,7 @@ func (d *Discovery) Run(ctx context.Context) {
 			d.mu.Lock()
 			d.slices.start(ctx, &mirrors)
 			d.services.start(ctx, &mirrors)
-			d.manifests.start(ctx, &mirrors)
+			d.texts.start(ctx, &mirrors)
 			d.mu.Unlock()
 		case <-d.dirty:
 			d.publish()
@@ -188,7 +199,7 @@ func (d *Discovery) Await(ctx context.Context) error {
 func (d *Discovery) mirrors() []mirror {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return slices.Concat(d.services.all(), d.manifests.all(), d.slices.all())
+	return slices.Concat(d.services.all(), d.texts.all(), d.slices.all())
 }
 
 // Members returns all backends, sorted by capability and address, each pair of these once. It must not be changed.
@@ -208,33 +219,54 @@ func (d *Discovery) publish() {
 	})
 }
 
-// gather computes the members, and logs new problems.
-func (d *Discovery) gather() []registry.Member {
+// seen is what a gather is made from.
+type seen struct {
+	settings *Settings
+	services []*service
+	texts    map[string]named
+	slices   []*endpointSlice
+}
+
+// look returns what is known now.
+func (d *Discovery) look() seen {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.prune()
-	announced, wrong := d.settings.Watch.announced(d.services.objects())
-	announced, refused := d.admission.admit(announced)
-	announced, without := d.manifests.assign(announced)
-	index := indexSlices(d.slices.objects())
+	return seen{d.settings, d.services.objects(), d.texts.known(), d.slices.objects()}
+}
+
+// gather computes the members, and logs new problems. The caller holds d.publishing, but not d.mu: a gather may last
+// long, as it reads the manifests of others.
+func (d *Discovery) gather() []registry.Member {
+	now := d.look()
+	if d.foundWith != now.settings {
+		d.found, d.foundWith = nil, now.settings // other addresses may be permitted
+	}
+	announced, wrong := now.settings.Watch.announced(now.services)
+	before := len(announced)
+	announced, refused := admit(announced)
+	next := &shown{refused: before - len(announced)}
+	announced, without := d.manifests.assign(announced, now.texts)
+	next.manifests = d.manifests.texts()
+	index := indexSlices(now.slices)
 	var parts [][]registry.Member
-	var left problems
-	next := map[foundKey]kept{}
-	targets := slices.Concat(d.settings.Targets, announced)
+	found := map[foundKey]kept{}
+	targets := slices.Concat(now.settings.Targets, announced)
 	slices.SortStableFunc(targets, func(a, b Target) int { return strings.Compare(a.Capability, b.Capability) })
 	for i := range targets {
 		t := &targets[i]
-		of := d.find(t, index.of(t), next)
+		of := d.find(t, index.of(t), found)
 		parts = append(parts, of.members)
 		for _, p := range of.problems {
-			left.add(t.Capability + ": " + p)
+			next.problems.add(t.Capability + ": " + p)
 		}
 	}
 	for _, p := range slices.Concat(refused, wrong, without) {
-		left.add(p)
+		next.problems.add(p)
 	}
-	d.note(left)
-	d.found = next
+	d.note(&next.problems)
+	d.shown.Store(next)
+	d.found = found
 	return registry.Merge(parts...)
 }
 

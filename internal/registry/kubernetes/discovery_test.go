@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/kubeapi"
 	"github.com/capgate/capgate/internal/registry"
 	"github.com/capgate/capgate/internal/registry/kubernetes"
@@ -47,6 +48,13 @@ func (l *logged) String() string {
 
 func run(t *testing.T, s *kubetest.Server, settings kubernetes.Settings) *running {
 	t.Helper()
+	return runReading(t, s, settings, readManifest)
+}
+
+// runReading reads manifests with a function.
+func runReading(t *testing.T, s *kubetest.Server, settings kubernetes.Settings,
+	read func(string) (string, *call.Refusal)) *running {
+	t.Helper()
 	c := kubeapi.New(kubeapi.Config{Address: s.URL, CAFile: s.CAFile, TokenFile: s.TokenFile})
 	r := &running{changed: make(chan struct{}, 1), log: &logged{}}
 	changed := func() {
@@ -55,7 +63,7 @@ func run(t *testing.T, s *kubetest.Server, settings kubernetes.Settings) *runnin
 		default:
 		}
 	}
-	r.Discovery = kubernetes.New(c, settings, kubernetes.Options{Namespace: "own", ReadManifest: readManifest,
+	r.Discovery = kubernetes.New(c, settings, kubernetes.Options{Namespace: "own", ReadManifest: read,
 		Changed: changed, Log: slog.New(slog.NewTextHandler(r.log, nil)),
 		Mirrors: kubeapi.Options{First: time.Millisecond, Max: 20 * time.Millisecond}})
 	ctx, cancel := context.WithCancel(context.Background())

@@ -2,6 +2,7 @@
 //
 //	config.go ─────► Settings: a Target for each fleet with the field kubernetes
 //	services.go ───► a Target for each Service with annotations
+//	share.go ──────► equal shares of what is bounded for namespaces (pure)
 //	following.go ──► one kubeapi.Mirror for each namespace, however many targets are in it
 //	endpoints.go ──► slices of a target ─► its backends (pure)
 //	discovery.go ──► Members ─► Options.Changed

@@ -40,13 +40,13 @@ type kept struct {
 }
 
 // find returns the backends of a target. Those of unchanged slices are the former ones, and next keeps all. The caller
-// holds d.mu.
+// holds d.publishing.
 func (d *Discovery) find(t *Target, slicesOf []*endpointSlice, next map[foundKey]kept) kept {
 	key := t.foundKey()
 	one, known := d.found[key]
 	same := func(v version, s *endpointSlice) bool { return v == versionOf(s) }
 	if !known || !slices.EqualFunc(one.from, slicesOf, same) {
-		of := endpointsOf(slicesOf, t, d.settings.Rules.CheckAddr)
+		of := endpointsOf(slicesOf, t, d.foundWith.Rules.CheckAddr)
 		if t.Namespace == "" {
 			of.problem("kubernetes.namespace is required outside of a cluster")
 		}

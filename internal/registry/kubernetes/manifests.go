@@ -1,12 +1,8 @@
 package kubernetes
 
 import (
-	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
-	"sync"
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/kubeapi"
@@ -20,29 +16,12 @@ const (
 	manifestKey        = "manifest.yaml" // the default
 )
 
-// configMap has what is used of a ConfigMap.
-type configMap struct {
-	kubeapi.Meta `json:"metadata"`
-	Data         map[string]string `json:"data"`
-}
-
-// configMaps are the resource of all namespaces.
-var configMaps = kubeapi.Resource{Version: "v1", Plural: "configmaps"}
-
-// maxConfigMaps bounds the ConfigMaps of one name in all namespaces.
-const maxConfigMaps = 1000
-
-// configMapMeta returns the metadata of a ConfigMap.
-func configMapMeta(m *configMap) *kubeapi.Meta { return &m.Meta }
-
-// manifests has the ConfigMaps that the configuration names, and the manifests in force. Each ConfigMap is followed
-// under its name, so that the right to it is enough. Its owner guards it.
+// manifests has the manifests in force. Its owner guards it.
 type manifests struct {
-	open   func(name string) following[configMap]
-	read   func(text string) (capability string, refusal *call.Refusal)
-	byName map[string]*following[configMap]
-	good   map[kubeapi.Key]manifest // by Service, the last valid one
-	texts  map[registry.Sum]string  // of good
+	read     func(text string) (capability string, refusal *call.Refusal)
+	good     map[kubeapi.Key]manifest // by Service, the last valid one
+	sums     map[textVersion]registry.Sum
+	readings map[registry.Sum]reading
 }
 
 // manifest is a valid manifest of a Service.
@@ -51,115 +30,111 @@ type manifest struct {
 	registry.Manifest
 }
 
-// newManifests returns manifests without ConfigMaps.
-func newManifests(c *kubeapi.Client, o kubeapi.Options, read func(string) (string, *call.Refusal)) manifests {
-	o.Labels, o.MaxObjects = false, maxConfigMaps
-	return manifests{byName: map[string]*following[configMap]{}, read: read,
-		open: func(name string) following[configMap] {
-			one := configMaps
-			one.Object = name
-			return newFollowing(c, one, configMapMeta, o)
-		}}
+// textVersion is a version of the text under a key of a ConfigMap.
+type textVersion struct {
+	version
+	key string
 }
 
-// want follows ConfigMaps in some namespaces.
-func (m *manifests) want(names []string, namespaces map[string]bool) {
-	for _, name := range names {
-		if m.byName[name] == nil {
-			f := m.open(name)
-			m.byName[name] = &f
-		}
-	}
-	for name, f := range m.byName {
-		if slices.Contains(names, name) {
-			f.want(namespaces, "")
-		} else {
-			f.want(nil, "")
-		}
-	}
+// reading is what a text says: each is read once, also an invalid one.
+type reading struct {
+	capability string
+	problem    string // "": it is valid
 }
 
-// prune ends the mirrors that are not needed.
-func (m *manifests) prune() {
-	maps.DeleteFunc(m.byName, func(_ string, f *following[configMap]) bool {
-		f.prune()
-		return len(f.mirrors) == 0
-	})
-}
-
-// start starts the mirrors that have not begun.
-func (m *manifests) start(ctx context.Context, running *sync.WaitGroup) {
-	for _, f := range m.byName {
-		f.start(ctx, running)
-	}
-}
-
-// all returns the wanted mirrors in a fixed order.
-func (m *manifests) all() (all []mirror) {
-	for _, name := range slices.Sorted(maps.Keys(m.byName)) {
-		all = append(all, m.byName[name].all()...)
-	}
-	return all
+// ofNamespace is a manifest in a namespace, whose share it takes.
+type ofNamespace struct {
+	namespace string
+	sum       registry.Sum
 }
 
 // assign sets the manifests of targets with the annotation, and leaves out those without a valid one. A Service keeps
-// its last valid manifest, as a fleet does when its file becomes invalid.
-func (m *manifests) assign(targets []Target) (assigned []Target, problems []string) {
-	good, texts, size := map[kubeapi.Key]manifest{}, map[registry.Sum]string{}, 0
-	known := map[string]map[kubeapi.Key]*configMap{}
-	for name, f := range m.byName {
-		known[name] = map[kubeapi.Key]*configMap{}
-		for _, object := range f.objects() {
-			known[name][object.Key()] = object
-		}
+// its last valid manifest, as a fleet does when its file becomes invalid. Namespaces share registry.MaxManifests.
+func (m *manifests) assign(targets []Target, known map[string]named) (assigned []Target, problems []string) {
+	all := manifests{m.read, map[kubeapi.Key]manifest{}, map[textVersion]registry.Sum{}, map[registry.Sum]reading{}}
+	problem := func(t *Target, text string) {
+		problems = append(problems, fmt.Sprintf("service %s/%s: %s: %s", t.Namespace, t.Service, manifestAnnotation,
+			text))
 	}
 	for i := range targets {
 		t := &targets[i]
 		if t.manifest == "" {
-			assigned = append(assigned, *t)
 			continue
 		}
-		next, problem := m.of(t, known)
-		if _, has := texts[next.Sum]; !has && size+len(next.Text) > registry.MaxManifests {
-			next, problem = manifest{}, fmt.Sprintf("the manifests of Services have more than %d bytes",
-				registry.MaxManifests)
-		}
+		next, wrong := all.of(t, known, m)
 		before := m.good[t.key()]
 		if next.Sum == (registry.Sum{}) && before.named == t.manifest && before.capability == t.Capability {
 			next = before
-			if problem != "" {
-				problem += "; the last valid manifest stays in force"
+			if wrong != "" {
+				wrong += "; the last valid manifest stays in force"
 			}
 		}
 		if next.Sum != (registry.Sum{}) {
-			if _, has := texts[next.Sum]; !has {
-				texts[next.Sum] = next.Text
-				size += len(next.Text)
-			}
-			good[t.key()], t.sum = next, next.Sum
-			assigned = append(assigned, *t)
+			all.good[t.key()] = next
 		}
-		if problem != "" {
-			problems = append(problems, fmt.Sprintf("service %s/%s: %s: %s", t.Namespace, t.Service,
-				manifestAnnotation, problem))
+		if wrong != "" {
+			problem(t, wrong)
 		}
 	}
-	m.good, m.texts = good, texts
+	fitting := share(all.claims(targets), registry.MaxManifests)
+	for i := range targets {
+		t := targets[i]
+		if t.manifest == "" {
+			assigned = append(assigned, t)
+			continue
+		}
+		one, ok := all.good[t.key()]
+		switch {
+		case !ok:
+		case fitting[ofNamespace{t.Namespace, one.Sum}]:
+			t.sum = one.Sum
+			assigned = append(assigned, t)
+		default:
+			delete(all.good, t.key())
+			problem(&t, fmt.Sprintf("the manifests of the namespace exceed its share of the %d bytes for all",
+				registry.MaxManifests))
+		}
+	}
+	*m = all
 	return assigned, problems
 }
 
+// claims returns what the manifests of targets claim of registry.MaxManifests. Services of a namespace with the same
+// text claim it once.
+func (m *manifests) claims(targets []Target) (claims []claim[ofNamespace]) {
+	at := map[ofNamespace]int{}
+	for i := range targets {
+		t := &targets[i]
+		one, ok := m.good[t.key()]
+		if !ok {
+			continue
+		}
+		key := ofNamespace{t.Namespace, one.Sum}
+		c := claim[ofNamespace]{key: key, namespace: t.Namespace, name: t.Service, created: t.created,
+			size: len(one.Text)}
+		if n, has := at[key]; !has {
+			at[key] = len(claims)
+			claims = append(claims, c)
+		} else if older(c, claims[n]) < 0 {
+			claims[n] = c
+		}
+	}
+	return claims
+}
+
 // of returns the manifest of a target, or a problem. There is neither before its ConfigMap has been read.
-func (m *manifests) of(t *Target, known map[string]map[kubeapi.Key]*configMap) (next manifest, problem string) {
+func (m *manifests) of(t *Target, known map[string]named, former *manifests) (next manifest, problem string) {
 	name, key, _ := strings.Cut(t.manifest, "/")
 	if key == "" {
 		key = manifestKey
 	}
-	if m.byName[name] == nil {
+	maps, listed := known[name]
+	if !listed {
 		return next, fmt.Sprintf("kubernetes.watch.manifests does not list the ConfigMap %.64q", name)
 	}
-	object := known[name][kubeapi.Key{Namespace: t.Namespace, Name: name}]
+	object := maps.byNamespace[t.Namespace]
 	if object == nil {
-		if m.byName[name].pending().covers(t.Namespace) {
+		if maps.pending.covers(t.Namespace) {
 			return next, ""
 		}
 		return next, fmt.Sprintf("the namespace has no ConfigMap %s", name)
@@ -168,25 +143,52 @@ func (m *manifests) of(t *Target, known map[string]map[kubeapi.Key]*configMap) (
 	if text == "" {
 		return next, fmt.Sprintf("the ConfigMap %s has no key %.64q", name, key)
 	}
-	next = manifest{named: t.manifest, capability: t.Capability, Manifest: registry.NewManifest(text)}
-	if before := m.good[t.key()]; before.Sum == next.Sum && before.capability == t.Capability {
-		return next, "" // it was valid
-	}
-	capability, refusal := m.read(text)
-	switch {
-	case refusal != nil:
-		return manifest{}, fmt.Sprintf("the ConfigMap %s has no valid manifest: %s", name,
-			untrusted.Beginning(refusal.Message, problemLength))
-	case capability != t.Capability:
-		return manifest{}, fmt.Sprintf("the ConfigMap %s has the manifest of %s, and not of %s", name, capability,
+	sum := m.sum(textVersion{version{object.Key(), object.ResourceVersion}, key}, text, former)
+	switch is := m.reading(sum, text, former); {
+	case is.problem != "":
+		return next, fmt.Sprintf("the ConfigMap %s has no valid manifest: %s", name, is.problem)
+	case is.capability != t.Capability:
+		return next, fmt.Sprintf("the ConfigMap %s has the manifest of %s, and not of %s", name, is.capability,
 			t.Capability)
 	}
-	return next, ""
+	return manifest{t.manifest, t.Capability, registry.Manifest{Sum: sum, Text: text}}, ""
+}
+
+// sum returns the sum of a text, which is computed once.
+func (m *manifests) sum(at textVersion, text string, former *manifests) registry.Sum {
+	sum, known := m.sums[at]
+	if !known {
+		if sum, known = former.sums[at]; !known {
+			sum = registry.NewManifest(text).Sum
+		}
+		m.sums[at] = sum
+	}
+	return sum
+}
+
+// reading returns what a text says.
+func (m *manifests) reading(sum registry.Sum, text string, former *manifests) reading {
+	is, known := m.readings[sum]
+	if !known {
+		if is, known = former.readings[sum]; !known {
+			capability, refusal := m.read(text)
+			if is.capability = capability; refusal != nil {
+				is.problem = untrusted.Beginning(refusal.Message, problemLength)
+			}
+		}
+		m.readings[sum] = is
+	}
+	return is
+}
+
+// texts returns the texts in force.
+func (m *manifests) texts() map[registry.Sum]string {
+	all := make(map[registry.Sum]string, len(m.good))
+	for _, one := range m.good {
+		all[one.Sum] = one.Text
+	}
+	return all
 }
 
 // Manifest returns the text of a manifest that members have, or "".
-func (d *Discovery) Manifest(sum registry.Sum) string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.manifests.texts[sum]
-}
+func (d *Discovery) Manifest(sum registry.Sum) string { return d.shown.Load().manifests[sum] }

@@ -3,13 +3,17 @@ package kubernetes_test
 import (
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/registry"
 	"github.com/capgate/capgate/internal/registry/kubernetes"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/kubetest"
+	"github.com/capgate/capgate/internal/testkit/metrictest"
 )
 
 // readManifest accepts texts such as "id: weather".
@@ -82,5 +86,61 @@ func TestManifests(t *testing.T) {
 	r.says(t, "", "")
 	if r.Manifest(registry.NewManifest("id: weather ").Sum) != "" {
 		t.Error("the text of a manifest that no Service has is kept")
+	}
+}
+
+// TestManifestsAreReadOnce, also invalid ones and those of another capability, however many Services name them.
+// Warnings and metrics wait for none.
+func TestManifestsAreReadOnce(t *testing.T) {
+	t.Parallel()
+	s := kubetest.Start(t)
+	for i := range 5 {
+		announce(s, "own", fmt.Sprint("a-", i), fmt.Sprint("10.0.0.", i+1), "capability=weather", "manifest=texts/w")
+		announce(s, "own", fmt.Sprint("b-", i), fmt.Sprint("10.0.1.", i+1), "capability=words", "manifest=texts/v")
+	}
+	announce(s, "own", "plain", "10.0.2.1", "capability=plain")
+	var d atomic.Pointer[running]
+	var mu sync.Mutex
+	reads, waited := map[string]int{}, 0
+	read := func(text string) (string, *call.Refusal) {
+		mu.Lock()
+		reads[text]++
+		mu.Unlock()
+		shown := make(chan struct{})
+		go func() {
+			defer close(shown)
+			d.Load().Warnings()
+			metrictest.Read(t, d.Load())
+		}()
+		select {
+		case <-shown:
+		case <-time.After(5 * time.Second):
+			mu.Lock()
+			waited++
+			mu.Unlock()
+		}
+		return readManifest(text)
+	}
+	watch := kubernetes.Watch{Enabled: true, Manifests: []string{"texts"}}
+	r := runReading(t, s, kubernetes.Settings{Watch: watch}, read)
+	d.Store(r)
+	texts := kubetest.ConfigMap("w", "not valid")
+	texts["data"].(kubetest.Object)["v"] = "id: another"
+	s.Put(kubetest.ConfigMaps, "own", "texts", texts)
+	for i := range 5 {
+		s.Put(plural, "own", "plain-x", kubetest.Slice("plain", i+1, kubetest.Endpoint{Addr: "10.0.2.1"}))
+		r.has(t, fmt.Sprintf("plain 10.0.2.1:%d 100 plain.own.svc", i+1))
+	}
+	s.Put(kubetest.ConfigMaps, "own", "texts", texts) // another version
+	check.Until(t, "two reasons", func() (bool, string) {
+		all := strings.Join(r.Warnings(), "\n")
+		return strings.Contains(all, "no valid manifest: no id") && strings.Contains(all, "manifest of another"), all
+	})
+	s.Put(plural, "own", "plain-x", kubetest.Slice("plain", 9, kubetest.Endpoint{Addr: "10.0.2.1"}))
+	r.has(t, "plain 10.0.2.1:9 100 plain.own.svc")
+	mu.Lock()
+	defer mu.Unlock()
+	if len(reads) != 2 || reads["not valid"] != 1 || reads["id: another"] != 1 || waited != 0 {
+		t.Errorf("%v reads; warnings waited %d times", reads, waited)
 	}
 }

@@ -25,7 +25,7 @@ func (d *Discovery) Metrics() *metric.Set {
 	refused := m.Add("refused_services", "Services that announce capabilities beyond the share of their namespace.")
 	m.Read = func(w metric.Writer) {
 		w.Gauge(backends, float64(len(d.Members())))
-		w.Gauge(refused, float64(d.refused()))
+		w.Gauge(refused, float64(d.shown.Load().refused))
 		for _, f := range d.mirrors() {
 			s, r := f.State(), f.Resource()
 			labels := []string{r.Title(), cmp.Or(r.Namespace, anyNamespace)}
@@ -36,13 +36,6 @@ func (d *Discovery) Metrics() *metric.Set {
 		}
 	}
 	return m
-}
-
-// refused returns the number of Services without a place.
-func (d *Discovery) refused() int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.admission.refused
 }
 
 // staleFor returns the time since objects could last be followed; 0: they can.
@@ -65,9 +58,7 @@ func (d *Discovery) Warnings() (texts []string) {
 				staleFor(&s).Round(time.Second), use, s.Err))
 		}
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, p := range d.problems.lines() {
+	for _, p := range d.shown.Load().problems.lines() {
 		texts = append(texts, leftOutProblem+": "+p)
 	}
 	return texts

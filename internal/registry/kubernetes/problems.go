@@ -43,10 +43,9 @@ func (p *problems) lines() []string {
 	return append(slices.Clip(p.first), fmt.Sprintf("and %d more problems", p.more))
 }
 
-// note replaces the problems, and logs new ones as far as the rate of lines permits. The caller holds d.mu.
-func (d *Discovery) note(next problems) {
-	known := d.problems.lines()
-	d.problems = next
+// note logs the problems that are not shown yet, as far as the rate of lines permits. The caller holds d.publishing.
+func (d *Discovery) note(next *problems) {
+	known := d.shown.Load().problems.lines()
 	for _, text := range next.lines() {
 		if slices.Contains(known, text) {
 			continue

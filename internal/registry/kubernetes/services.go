@@ -83,7 +83,8 @@ func (w *Watch) announced(objects []*service) (targets []Target, problems []stri
 // target returns what a Service announces, or a problem.
 func (w *Watch) target(s *service) (t Target, problem string) {
 	t = Target{Capability: s.Annotations[capabilityAnnotation], Weight: defaultWeight, Dialect: call.Auto,
-		Source: Source{Namespace: s.Namespace, Service: s.Name, Port: s.Annotations[portAnnotation]}}
+		created: s.Created,
+		Source:  Source{Namespace: s.Namespace, Service: s.Name, Port: s.Annotations[portAnnotation]}}
 	fleet, listed := w.Listed[t.Capability]
 	if !call.IsLabel(t.Capability) {
 		return t, fmt.Sprintf("%s: %.64q is not a capability id", capabilityAnnotation, t.Capability)
