@@ -43,6 +43,12 @@ func checkHealthchecks(t *testing.T, services map[string]any) {
 func runHealthcheck(t *testing.T, service string, pairs ...string) error {
 	t.Helper()
 	_, services := checkCompose(t, "compose/compose.yaml")
+	return runHealthcheckOf(t, services, service, pairs...)
+}
+
+// runHealthcheckOf runs the health check of a service, with replacements.
+func runHealthcheckOf(t *testing.T, services map[string]any, service string, pairs ...string) error {
+	t.Helper()
 	test := list(field(services[service], "healthcheck", "test"))
 	if test[0] == "CMD-SHELL" {
 		test = []string{"", "sh", "-c", test[1]}

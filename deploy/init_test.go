@@ -1,15 +1,18 @@
 package deploy
 
 import (
+	"crypto/x509"
 	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/capgate/capgate/internal/testkit/certtest"
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
@@ -108,6 +111,7 @@ func TestInitForCompose(t *testing.T) {
 	dir, out := initialize(t, "compose", "--tls", "self-signed", "--host", "gw.example,"+f.host(9), "--image", image)
 	file, services := checkCompose(t, dir+"/compose.yaml")
 	checkHealthchecks(t, services)
+	checkHealthOfOtherName(t, dir, services)
 	for _, fault := range networkFaults(file) {
 		t.Error(fault)
 	}
@@ -140,6 +144,57 @@ func TestInitForCompose(t *testing.T) {
 	worked(t, dir, f.host(9)+consolePort, "--addr", "https://"+f.host(9)+publicPort, "--tls-ca", dir+"/config/tls.crt")
 }
 
+// checkHealthOfOtherName checks that the gateway of capgate init is healthy also with a certificate of an authority for
+// another name than localhost.
+func checkHealthOfOtherName(t *testing.T, dir string, services map[string]any) {
+	t.Helper()
+	other := t.TempDir()
+	cert, key := certtest.PEMOf(t, certtest.New(t).Client(t, func(c *x509.Certificate) {
+		c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	}, "gw.example"))
+	check.Must(t, os.WriteFile(other+"/tls.crt", []byte(cert), 0o600))
+	check.Must(t, os.WriteFile(other+"/tls.key", []byte(key), 0o600))
+	file := filepath.Join(other, "capgate.yaml")
+	check.Must(t, os.WriteFile(file, []byte("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ntls: {cert_file: "+other+
+		"/tls.crt, key_file: "+other+"/tls.key}\nfleets: [{capability: weather, policy: allow, backends: ['"+
+		weatherAlone(t)+"']}]\n"), 0o600))
+	public := attribute(start(t, capgate, "serve", file).wait(t, `"msg":"serving"`), "listen")
+	for trusted, healthy := range map[string]bool{other: true, dir + "/config": false} {
+		err := runHealthcheckOf(t, services, "gateway", "/capgate\x00", capgate+"\x00", "/etc/capgate/tls.crt",
+			trusted+"/tls.crt", "healthcheck", "healthcheck\x00--addr\x00"+public)
+		if (err == nil) != healthy {
+			t.Errorf("the health check with %s: %v", trusted, err)
+		}
+	}
+}
+
+// checkCopied runs the step of capgate init --for systemd that copies the files, below another directory than /. It
+// keeps a configuration, and copies nothing over secrets.
+func checkCopied(t *testing.T, dir, out string) {
+	t.Helper()
+	root := t.TempDir()
+	step := regexp.MustCompile(`(?m)^ +sudo (test .* && )sudo (cp .*)$`).FindStringSubmatch(out)
+	if step == nil {
+		t.Fatalf("no step copies the files:\n%s", out)
+	}
+	line := regexp.MustCompile(` (/etc/)`).ReplaceAllString(step[1]+step[2], " "+root+"$1")
+	check.Must(t, os.MkdirAll(root+"/etc/capgate", 0o755))
+	check.Must(t, os.WriteFile(root+"/etc/capgate/capgate.yaml", []byte("mine"), 0o600))
+	command(t, "sh", "-c", line)
+	kept, err := os.ReadFile(root + "/etc/capgate/capgate.yaml.~1~")
+	if err != nil || string(kept) != "mine" {
+		t.Errorf("the former configuration: %v %q", err, kept)
+	}
+	secret := root + "/etc/capgate/secrets/secret.key"
+	check.Must(t, os.WriteFile(secret, []byte("mine"), 0o600))
+	if err := exec.CommandContext(t.Context(), "sh", "-c", line).Run(); err == nil { //nolint:gosec // of init
+		t.Error("it copies files over those of a gateway")
+	}
+	if got, err := os.ReadFile(secret); err != nil || string(got) != "mine" {
+		t.Errorf("the secret is overwritten: %v", err)
+	}
+}
+
 // TestInitForSystemd: the unit is valid, and its gateway works with the configuration, with an embedded store and with
 // a Redis that has the user of the files.
 func TestInitForSystemd(t *testing.T) {
@@ -153,6 +208,7 @@ func TestInitForSystemd(t *testing.T) {
 			if out, errs := command(t, "systemd-analyze", "verify", unit); out+errs != "" {
 				t.Errorf("%s%s", out, errs)
 			}
+			checkCopied(t, dir, out)
 			logs, config := t.TempDir(), dir+"/etc/capgate/capgate.yaml"
 			pairs := []string{"/etc/capgate/", dir + "/etc/capgate/", "/var/log/capgate", logs}
 			want := []string{"tls", "redis", "redis.wait_replicas"}

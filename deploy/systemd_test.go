@@ -3,6 +3,8 @@ package deploy
 import (
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,9 +26,47 @@ func TestSystemd(t *testing.T) {
 			t.Errorf("there is no %q", want)
 		}
 	}
+	if names := ownNames(string(text)); len(names) != 0 {
+		t.Errorf("systemd starts no dynamic user of the name of a group: %v", names)
+	}
 	if strings.Contains(string(text), "\nProcSubset=pid") {
 		t.Error("process_start_time_seconds and the machine's memory cannot be found out")
 	}
 	// 0 is nothing, 100 everything.
 	command(t, "systemd-analyze", "security", "--offline=true", "--no-pager", "--threshold=20", file)
+}
+
+// ownNames returns the groups of a unit that have the name of its dynamic user, which systemd then refuses with
+// 217/USER. Without User, the user has the name of the unit.
+func ownNames(unit string) (groups []string) {
+	user := "capgate"
+	for line := range strings.Lines(unit) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		switch name {
+		case "User":
+			user = value
+		case "Group", "SupplementaryGroups":
+			groups = append(groups, strings.Fields(value)...)
+		}
+	}
+	return slices.DeleteFunc(groups, func(group string) bool { return group != user })
+}
+
+// TestGroupsOfTheUnitAreMade: the package and the steps of capgate init create the group of the unit, and no group of
+// the name of its user.
+func TestGroupsOfTheUnitAreMade(t *testing.T) {
+	t.Parallel()
+	unit, err := os.ReadFile("systemd/capgate.service")
+	check.Must(t, err)
+	_, group, _ := strings.Cut(string(unit), "\nSupplementaryGroups=")
+	group, _, _ = strings.Cut(group, "\n")
+	script, err := os.ReadFile("packages/postinstall.sh")
+	check.Must(t, err)
+	_, steps := initialize(t, "systemd")
+	for name, text := range map[string]string{"postinstall.sh": string(script), "init": steps} {
+		made := regexp.MustCompile(`groupadd [a-z -]*?(\S+)\n`).FindAllStringSubmatch(text, -1)
+		if len(made) != 1 || made[0][1] != group {
+			t.Errorf("%s makes the groups %q, and the unit has %s", name, made, group)
+		}
+	}
 }

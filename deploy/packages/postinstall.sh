@@ -3,11 +3,11 @@
 set -e
 
 # The unit's processes read the configuration by this group.
-getent group capgate >/dev/null || groupadd --system capgate
+getent group capgate-config >/dev/null || groupadd --system capgate-config
 for file in /etc/capgate /etc/capgate/capgate.yaml; do
 	# Only what has the group that it was unpacked with: a choice of the operator stays.
 	if [ -e "$file" ] && [ "$(stat -c %G "$file")" = root ]; then
-		chgrp capgate "$file"
+		chgrp capgate-config "$file"
 	fi
 done
 

@@ -10,12 +10,13 @@ import (
 )
 
 const healthcheckHelp = `It is the health check of a container whose image has no shell and no curl. It needs no
-credential. A gateway that drains, or cannot serve calls, is unhealthy.`
+credential. A gateway that drains, or cannot serve calls, is unhealthy. On this machine, a certificate
+that --tls-ca trusts may have any name: the one of a gateway seldom has localhost.`
 
 // newHealthcheckCommand returns the command capgate healthcheck.
 func newHealthcheckCommand(std stdio) *cobra.Command {
 	c := &cobra.Command{Use: "healthcheck", Short: "exit with 0 if a gateway accepts calls", Long: healthcheckHelp}
-	p := &gatewayPort{command: c, anonymous: true}
+	p := &gatewayPort{command: c, anonymous: true, anyName: true}
 	p.addAddress()
 	p.tls.add(c.Flags(), "")
 	c.RunE = func(c *cobra.Command, _ []string) error {

@@ -19,7 +19,8 @@ func TestHealthcheck(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	cert, key := certificate(t, 1)
-	for name, text := range map[string]string{"tls.crt": cert, "tls.key": key} {
+	other, _ := certificate(t, 2)
+	for name, text := range map[string]string{"tls.crt": cert, "tls.key": key, "other.crt": other} {
 		check.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	config := configOf("", gatewaytest.NewCapability("first").Serve(t, call.Doc).Addr)
@@ -32,6 +33,14 @@ func TestHealthcheck(t *testing.T) {
 	if exit, out, errs := healthcheck(); exit != 0 || out != "ok\n" || errs != "" {
 		t.Errorf("%d %s%s", exit, out, errs)
 	}
+	// Its name is localhost, and no other certificate is accepted.
+	if exit, out, errs := inProcess(t, "healthcheck", "--addr", public, "--tls-ca", dir+"/tls.crt"); exit != 0 {
+		t.Errorf("by its address: %d %s%s", exit, out, errs)
+	}
+	if exit, _, errs := inProcess(t, "healthcheck", "--addr", public, "--tls-ca", dir+"/other.crt"); exit == 0 ||
+		!strings.Contains(errs, "certificate") {
+		t.Errorf("with a certificate of others: %d %s", exit, errs)
+	}
 	p.signal(t, syscall.SIGTERM)
 	p.stderr.wait(t, p, `"msg":"draining"`)
 	if exit, _, errs := healthcheck(); exit != exitRefused || !strings.Contains(errs, "503 Service Unavailable") {
@@ -40,9 +49,9 @@ func TestHealthcheck(t *testing.T) {
 	if exit, _, errs := inProcess(t, "healthcheck", "--addr", "127.0.0.1:1"); exit != exitUnreachable {
 		t.Errorf("without a gateway: %d %s", exit, errs)
 	}
-	other := httptest.NewServer(http.NotFoundHandler())
-	t.Cleanup(other.Close)
-	if exit, _, errs := inProcess(t, "healthcheck", "--addr", other.URL); exit != exitRefused {
+	server := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(server.Close)
+	if exit, _, errs := inProcess(t, "healthcheck", "--addr", server.URL); exit != exitRefused {
 		t.Errorf("another server: %d %s", exit, errs)
 	}
 }

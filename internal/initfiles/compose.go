@@ -45,7 +45,7 @@ func forCompose(c Config) (*builder, error) {
 	}
 	b.next = fmt.Sprintf("  1. start it:\n     docker compose -f %s/compose.yaml up --wait\n"+
 		"  2. call a tool:\n     %s\n  3. open the console at http://localhost:8081, and sign in with the key in "+
-		"%[1]s/operator.key\n", b.Dir, b.call(b.Dir+"/config/tls.crt"))
+		"%[1]s/operator.key\n", quoted(b.Dir), b.call("config/tls.crt"))
 	return b, nil
 }
 

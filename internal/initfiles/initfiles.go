@@ -13,6 +13,7 @@ import (
 	_ "embed"
 	"fmt"
 	"io/fs"
+	"regexp"
 	"strings"
 
 	"github.com/capgate/capgate/deploy"
@@ -186,12 +187,24 @@ func (b *builder) operators(metrics string) string {
 		strings.TrimSuffix(b.newKey("operator.key", "first"), "}") + ", roles: [admin]}\n"
 }
 
-// call returns a command that calls the demonstration capability.
+// call returns a command that calls the demonstration capability. The certificate is below the directory.
 func (b *builder) call(certificate string) string {
 	curl, scheme := "curl", "http"
 	if b.TLS {
-		curl, scheme = "curl --cacert "+certificate, "https"
+		curl, scheme = "curl --cacert "+quoted(b.Dir+"/"+certificate), "https"
 	}
 	return fmt.Sprintf("%s %s://localhost:8080/v1/capabilities/weather/tools/get_current_weather \\\n"+
-		"       -H \"authorization: Bearer $(cat %s/caller.key)\" -d '{\"location\":\"Berlin\"}'", curl, scheme, b.Dir)
+		"       -H \"authorization: Bearer $(cat %s/caller.key)\" -d '{\"location\":\"Berlin\"}'", curl, scheme,
+		quoted(b.Dir))
+}
+
+// plain matches words that a shell takes as they are.
+var plain = regexp.MustCompile(`^[a-zA-Z0-9_./:@%+,-]+$`)
+
+// quoted returns a path as a word of a shell's command.
+func quoted(path string) string {
+	if plain.MatchString(path) {
+		return path
+	}
+	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 }

@@ -42,8 +42,8 @@ func forKubernetes(c Config) (*builder, error) {
 	b.next = fmt.Sprintf("  1. start it:\n     kubectl apply -k %s && kubectl rollout status deployment/capgate\n"+
 		"  2. reach it from this machine, in another terminal:\n     kubectl port-forward service/capgate 8080\n"+
 		"  3. call a tool:\n     %s\n  4. open the console at http://localhost:8081, and sign in with the key in "+
-		"%[1]s/operator.key:\n     kubectl port-forward service/capgate-admin 8081\n", b.Dir,
-		b.call(b.Dir+"/secrets/tls.crt"))
+		"%[1]s/operator.key:\n     kubectl port-forward service/capgate-admin 8081\n", quoted(b.Dir),
+		b.call("secrets/tls.crt"))
 	return b, nil
 }
 

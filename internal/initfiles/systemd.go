@@ -21,7 +21,7 @@ func forSystemd(c Config) (*builder, error) {
 	const dir = "/etc/capgate"
 	b := &builder{Config: c, config: "etc/capgate/capgate.yaml"}
 	program := own
-	install := fmt.Sprintf("     sudo install -m 755 %s %s\n", c.Program, own)
+	install := fmt.Sprintf("     sudo install -m 755 %s %s\n", quoted(c.Program), own)
 	if c.Program == packaged || c.Program == own {
 		program, install = c.Program, ""
 	}
@@ -29,7 +29,9 @@ func forSystemd(c Config) (*builder, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.add("etc/systemd/system/capgate.service", 0o644, unit)
+	if program != packaged { // whose package has the unit
+		b.add("etc/systemd/system/capgate.service", 0o644, unit)
+	}
 	b.add("etc/capgate/environment", 0o640, environment)
 	b.add("etc/capgate/secrets/secret.key", 0o600, newSecret()+"\n")
 	text := Example
@@ -45,13 +47,16 @@ func forSystemd(c Config) (*builder, error) {
 			return nil, err
 		}
 	}
-	b.next = fmt.Sprintf("  1. install the files. The group capgate may read them, and only root may change them:\n"+
-		"     sudo groupadd --system --force capgate\n%s     sudo cp -r %s/etc/. /etc/\n"+
-		"     sudo chown -R root:capgate /etc/capgate && sudo chmod -R u=rwX,g=rX,o= /etc/capgate\n"+
-		"  2. start the gateway:\n     sudo systemctl daemon-reload && sudo systemctl enable --now capgate\n"+
-		"  3. start a capability, in another terminal:\n     capgate demo --weather 127.0.0.1:50051\n"+
-		"  4. call a tool:\n     %s\n  5. show the fleets:\n     capgate status --key-file %[2]s/operator.key\n",
-		install, b.Dir, b.call(b.Dir+"/etc/capgate/tls.crt"))
+	made := quoted(b.Dir)
+	b.next = "  1. install the files. The group capgate-config may read them, and only root may change them. If " +
+		"there are\n     secrets of a gateway, nothing is copied; other files are kept as capgate.yaml.~1~ and " +
+		"so on:\n     sudo groupadd --system --force capgate-config\n" + install +
+		"     sudo test ! -e /etc/capgate/secrets && sudo cp -r --backup=numbered " + made + "/etc/. /etc/\n" +
+		"     sudo chown -R root:capgate-config /etc/capgate && sudo chmod -R u=rwX,g=rX,o= /etc/capgate\n" +
+		"  2. start the gateway:\n     sudo systemctl daemon-reload && sudo systemctl enable --now capgate\n" +
+		"  3. start a capability, in another terminal:\n     capgate demo --weather 127.0.0.1:50051\n" +
+		"  4. call a tool:\n     " + b.call("etc/capgate/tls.crt") + "\n" +
+		"  5. show the fleets:\n     capgate status --key-file " + made + "/operator.key\n"
 	return b, nil
 }
 

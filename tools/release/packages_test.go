@@ -136,8 +136,8 @@ func TestRPMPackage(t *testing.T) {
 // checkPackage checks what the script of a package's test wrote.
 func checkPackage(t *testing.T, out, upgraded string) {
 	t.Helper()
-	for want, times := range map[string]int{"drwxr-x--- root capgate": 1, "-rw-r----- root capgate": 1, "# mine\n": 2,
-		upgraded: 1, `"msg":"serving"`: 1} {
+	for want, times := range map[string]int{"drwxr-x--- root capgate-config": 1, "-rw-r----- root capgate-config": 1,
+		"# mine\n": 2, upgraded: 1, `"msg":"serving"`: 1} {
 		if strings.Count(out, want) != times {
 			t.Errorf("not %d times %q in\n%s", times, want, out)
 		}
