@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 
@@ -15,11 +16,13 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
 // push sends an image of a release to a registry, with its SBOMs, or the chart: push FILE REPOSITORY. The tag is the
-// version. The credentials are those of docker login.
+// version. If the registry has the tag with the same content, it is found and left; with other content, push refuses.
+// The credentials are those of docker login.
 func push(ctx context.Context, args []string, stdout io.Writer) error {
 	flags := flag.NewFlagSet("release push", flag.ContinueOnError)
 	flags.SetOutput(stdout)
@@ -51,12 +54,48 @@ func push(ctx context.Context, args []string, stdout io.Writer) error {
 	}
 	options := []remote.Option{remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain)}
 	for _, d := range manifest.Manifests {
-		if err := pushOne(repository, index, d, options); err != nil {
+		done := "found"
+		if found, err := isPushed(ctx, repository, d); err != nil {
 			return err
+		} else if !found {
+			done = "pushed"
+			if err := pushOne(repository, index, d, options); err != nil {
+				return err
+			}
 		}
-		_, _ = fmt.Fprintf(stdout, "pushed %s@%s\n", repository, d.Digest) // the push counts
+		_, _ = fmt.Fprintf(stdout, "%s %s@%s\n", done, repository, d.Digest) // the push counts
 	}
 	return nil
+}
+
+// isPushed reports whether the registry has what d describes under its tag, and refuses a tag of other content. It asks
+// with the right to push: to others, a registry may deny that a repository is missing.
+func isPushed(ctx context.Context, repository name.Repository, d v1.Descriptor) (bool, error) {
+	tag := d.Annotations[refName]
+	if tag == "" {
+		return false, nil
+	}
+	auth, err := authn.Resolve(ctx, authn.DefaultKeychain, repository)
+	if err != nil {
+		return false, err
+	}
+	pusher, err := transport.NewWithContext(ctx, repository.Registry, auth, transport.NewRetry(remote.DefaultTransport),
+		[]string{repository.Scope(transport.PushScope)})
+	if err != nil {
+		return false, err
+	}
+	there, err := remote.Head(repository.Tag(tag), remote.WithContext(ctx), remote.WithTransport(pusher))
+	if failed := (*transport.Error)(nil); errors.As(err, &failed) && failed.StatusCode == http.StatusNotFound {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if there.Digest != d.Digest {
+		return false, fmt.Errorf("%s:%s is %s in the registry, not %s; release another version", repository, tag,
+			there.Digest, d.Digest)
+	}
+	return true, nil
 }
 
 // refName is the annotation with the tag, in the index of an OCI layout.

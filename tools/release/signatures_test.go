@@ -65,6 +65,28 @@ func TestVerifyByHand(t *testing.T) {
 	}
 }
 
+// TestVerifyWithCosign: the commands of SECURITY.md with cosign are complete: they name the workflow, the tag, and what
+// it signs. A stand-in has the place of cosign.
+func TestVerifyWithCosign(t *testing.T) {
+	t.Parallel()
+	_, text, _ := strings.Cut(string(read(t, "../..", "SECURITY.md")), "With [cosign]")
+	_, text, _ = strings.Cut(text, "```sh\n")
+	script, _, _ := strings.Cut(text, "```")
+	const file = ".github/workflows/release.yml"
+	signer := " --certificate-identity " + project + "/" + file + "@refs/tags/" + testVersion +
+		" --certificate-oidc-issuer https://token.actions.githubusercontent.com "
+	want := ""
+	for _, i := range images {
+		want += "verify" + signer + "ghcr.io/capgate/" + i.program + ":" + testVersion + "\n"
+	}
+	want += "verify" + signer + "ghcr.io/capgate/charts/capgate:" + strings.TrimPrefix(testVersion, "v") + "\n" +
+		"verify-blob" + signer + "--bundle " + bundleFile + " " + checksumsFile + "\n"
+	if got := shell(t, "cosign() { echo \"$*\"; }\n"+script); got != want {
+		t.Errorf("the commands are\n%s, not\n%s", got, want)
+	}
+	read(t, "../..", file)
+}
+
 // TestCosign: cosign, if it is given, signs the checksums; its failure is the release's.
 func TestCosign(t *testing.T) {
 	t.Parallel()

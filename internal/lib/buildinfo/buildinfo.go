@@ -4,6 +4,7 @@ package buildinfo
 import (
 	"regexp"
 	"runtime/debug"
+	"time"
 )
 
 // The linker sets these; see the Makefile. A plain go build leaves them to Get.
@@ -29,11 +30,30 @@ func Get() Info {
 				fill(&i.Date, s.Value)
 			}
 		}
+		commit, date := ofPseudo(built.Main.Version)
+		fill(&i.Commit, commit)
+		fill(&i.Date, date)
 	}
 	for _, p := range []*string{&i.Version, &i.Commit, &i.Date} {
 		fill(p, "unknown")
 	}
 	return i
+}
+
+// pseudo matches the versions that the go command gives to commits without a tag: time and commit are at their end.
+var pseudo = regexp.MustCompile(`[-.]([0-9]{14})-([0-9a-f]{12})(\+\S*)?$`)
+
+// ofPseudo returns the commit and its date that such a version has, or "". go install has no other knowledge of them.
+func ofPseudo(version string) (commit, date string) {
+	m := pseudo.FindStringSubmatch(version)
+	if m == nil {
+		return "", ""
+	}
+	t, err := time.Parse("20060102150405", m[1])
+	if err != nil {
+		return "", ""
+	}
+	return m[2], t.Format(time.RFC3339)
 }
 
 func fill(p *string, value string) {
