@@ -80,15 +80,19 @@ func (p *Planner) Plan(s *settings.Settings, members []registry.Member) *Plan {
 		if from.Tools {
 			m = p.listed(from)
 		}
-		dynamic, elsewhere := fitting(from, MembersOf(members, from.Capability)), ""
+		dynamic, elsewhere, stricter := fitting(from, MembersOf(members, from.Capability)), "", false
 		if m == nil {
 			m, elsewhere = p.announced.of(p, dynamic)
+			sum := p.announced.inEffect[from.Capability]
+			stricter = m != nil && slices.ContainsFunc(dynamic, func(b registry.Member) bool {
+				return b.Manifest == sum && s.Config.OnlyStricter(b.Source)
+			})
 		}
 		f := p.fleets[from.Capability]
 		if f == nil || f.secure != secure || f.manifest != m || !slices.Equal(f.members, dynamic) ||
 			f.from != from && !reflect.DeepEqual(f.from, from) {
 			f = newPlannedFleet(from, m, dynamic, secure)
-			f.author.ToolsElsewhere = elsewhere
+			f.author.ToolsElsewhere, f.author.OnlyStricter = elsewhere, stricter
 		}
 		p.Others.SetProbe(from.Protocol, &f.probe)
 		fleets[from.Capability] = f

@@ -143,6 +143,44 @@ func TestPlanKeepsToolsOfOtherManifests(t *testing.T) {
 	}
 }
 
+// TestManifestsOfTheClusterAreOnlyStricter: the policy of watch, or of a fleet in the file, limits what a manifest of
+// Kubernetes recommends, also when registered backends bring the same one. Their own manifests recommend anything.
+func TestManifestsOfTheClusterAreOnlyStricter(t *testing.T) {
+	t.Parallel()
+	texts := map[registry.Sum]string{}
+	bring := func(addr, image string, source registry.Source) registry.Member {
+		m := registry.NewManifest("id: capability-00000\nimage: " + image + "\n")
+		texts[m.Sum] = m.Text
+		return registry.Member{Capability: "capability-00000", Addr: addr, Manifest: m.Sum, Source: source}
+	}
+	p := &Planner{Text: func(sum registry.Sum) string { return texts[sum] }, Log: slog.New(slog.DiscardHandler)}
+	pod, leased := bring("a:1", "x", kubernetes.Name), bring("b:1", "y", registry.Lease)
+	also, same := bring("c:1", "y", registry.Lease), bring("d:1", "y", kubernetes.Name)
+	for fleets := range 2 { // in the file
+		s := settingsOf(fleets, 0)
+		for i, test := range []struct {
+			members  []registry.Member
+			stricter bool
+		}{
+			{[]registry.Member{pod}, true},
+			{[]registry.Member{leased}, false},
+			{[]registry.Member{pod, leased, also}, false}, // its manifest does not count
+			{[]registry.Member{leased, same}, true},
+			{nil, false},
+		} {
+			if got := p.Plan(s, test.members).Tools["capability-00000"].OnlyStricter; got != test.stricter {
+				t.Errorf("%d fleets, case %d: %v", fleets, i, got)
+			}
+		}
+	}
+	s := settingsOf(1, 0)
+	s.Config.Fleets[0].ManifestFile = "own"
+	s.Manifests = map[string]*manifest.Manifest{"own": {}}
+	if p.Plan(s, []registry.Member{pod}).Tools["capability-00000"].OnlyStricter {
+		t.Error("the manifest of the file")
+	}
+}
+
 // TestFleetsOfMembers: a fleet that only members serve has the registration's policy and the default Shield, and the
 // session of a member belongs to a tenant.
 func TestFleetsOfMembers(t *testing.T) {

@@ -33,6 +33,7 @@ type Declaration struct {
 
 	Manifest       *manifest.Manifest `yaml:"-"` // nil: the tools are unknown
 	ToolsElsewhere string             `yaml:"-"` // tools of other manifests of live backends, one a line: not removed
+	OnlyStricter   bool               `yaml:"-"` // recommendations that are weaker than Policy do not count
 	Credentials    *credentials.Names `yaml:"-"` // that calls may bring; nil: anything
 }
 
@@ -147,19 +148,26 @@ func (c *Catalog) Tool(capability, tool string) (verdict call.Verdict, level pol
 	t := of.index[tool]
 	switch {
 	case t == nil && of.lists(tool):
-		return call.Allow, policy.Recommended, policy.Accepted
+		if of.recommends(call.Allow) {
+			return call.Allow, policy.Recommended, policy.Accepted
+		}
 	case t == nil && of.known && of.declared.dynamic():
 		return call.Block, policy.Default, policy.Unlisted
 	case t != nil && t.Drifted:
 		state = policy.Drifted
 	}
-	if t != nil && t.Recommends {
+	if t != nil && t.Recommends && of.recommends(t.Recommended) {
 		return t.Recommended, policy.Recommended, state
 	}
 	if of.declared.Policy == call.Block {
 		return call.Block, policy.Default, state
 	}
 	return of.declared.Policy, policy.Fleet, state
+}
+
+// recommends reports whether the recommendation of a verdict counts.
+func (of *capability) recommends(v call.Verdict) bool {
+	return !of.declared.OnlyStricter || v <= of.declared.Policy
 }
 
 // Lists reports whether a tool is the one that lists the others of a capability.

@@ -29,6 +29,11 @@ func TestWhatIsSaidOfTools(t *testing.T) {
 		"bare":    {Policy: call.Ask},
 		"dynamic": {Manifest: &manifest.Manifest{Dynamic: true, DiscoveryTool: "list_tools"}, Policy: call.Allow},
 		"secret":  {Manifest: &manifest.Manifest{Dynamic: true, DiscoveryTool: "list_tools"}, Validate: true},
+		"strict":  {Manifest: m, OnlyStricter: true},
+		"careful": {Manifest: m, Policy: call.Ask, OnlyStricter: true},
+		"free":    {Manifest: m, Policy: call.Allow, OnlyStricter: true},
+		"lister": {Manifest: &manifest.Manifest{Dynamic: true, DiscoveryTool: "list_tools"}, Policy: call.Ask,
+			OnlyStricter: true},
 	})
 	for _, test := range []struct {
 		capability, tool string
@@ -48,6 +53,13 @@ func TestWhatIsSaidOfTools(t *testing.T) {
 		{"dynamic", "list_tools", call.Allow, policy.Recommended, false, false},
 		{"secret", "list_tools", call.Allow, policy.Recommended, false, false},
 		{"secret", "said", call.Block, policy.Default, false, false},
+		{"strict", "said", call.Block, policy.Default, false, true},
+		{"strict", "asks", call.Block, policy.Default, false, true},
+		{"careful", "said", call.Ask, policy.Fleet, false, true},
+		{"careful", "asks", call.Ask, policy.Recommended, false, true},
+		{"free", "asks", call.Ask, policy.Recommended, false, true},
+		{"free", "said", call.Allow, policy.Recommended, false, true},
+		{"lister", "list_tools", call.Ask, policy.Fleet, false, false},
 		{"unheard-of", "said", call.Block, policy.Default, false, false},
 	} {
 		verdict, level, drifted := c.Tool(test.capability, test.tool)
@@ -72,7 +84,8 @@ func TestWhatIsSaidOfTools(t *testing.T) {
 			t.Errorf("%s: known %v, heeded %v", capability, known, c.DependsOnTool(capability))
 		}
 	}
-	if got := c.Capabilities(); !slices.Equal(got, []string{"bare", "dynamic", "open", "secret", "weather"}) {
+	if got := c.Capabilities(); !slices.Equal(got, []string{"bare", "careful", "dynamic", "free", "lister",
+		"open", "secret", "strict", "weather"}) {
 		t.Errorf("%q", got)
 	}
 	c.Replace(nil)

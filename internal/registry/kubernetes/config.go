@@ -32,7 +32,8 @@ type Watch struct {
 	// fleet in the file.
 	Capabilities []string `yaml:"capabilities" kind:"pattern"`
 	// ConfigMaps with manifests, which Services of their namespace may name in an annotation. Others are not read.
-	// At most 20. Default none.
+	// At most 20. Policies that they recommend count only if they are stricter than that of the fleet or of watch.
+	// Default none.
 	Manifests []string `yaml:"manifests" kind:"object_name"`
 	// Policy of capabilities without a fleet, as of a fleet.
 	Policy call.Verdict `yaml:"policy" default:"block"`

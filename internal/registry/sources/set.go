@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 
@@ -142,6 +143,11 @@ func (s *Sections) Announced() bool {
 		}
 	}
 	return false
+}
+
+// OnlyStricter reports whether manifests of a member's source may only be stricter than the policy of their fleet.
+func (s *Sections) OnlyStricter(name registry.Source) bool {
+	return slices.ContainsFunc(All(), func(source Source) bool { return source.Name == name && source.OnlyStricter })
 }
 
 // Policy returns the policy of a capability that has no fleet, for a member's source.

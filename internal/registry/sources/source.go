@@ -17,6 +17,9 @@ type Source struct {
 	// Policy returns the policy of capabilities that have no fleet, and whether there may be any from this source. nil:
 	// there are none.
 	Policy func(*Sections) (policy call.Verdict, announces bool)
+	// OnlyStricter: of the recommendations of manifests that backends bring, only those that are stricter than the
+	// fleet's policy count.
+	OnlyStricter bool
 	// Open opens the source. It starts nothing.
 	Open func(*Settings, Options) Opened
 	// Once looks for backends once. nil: the source is opened for it.

@@ -50,7 +50,8 @@ func All() []Source {
 			Policy: func(s *Sections) (call.Verdict, bool) {
 				return s.Kubernetes.Watch.Policy, s.Kubernetes.Watch.Enabled
 			},
-			Open: openKubernetes,
+			OnlyStricter: true,
+			Open:         openKubernetes,
 		},
 		{
 			Name: registry.Lease, // and registry.DNS, whose names are backends of a fleet
