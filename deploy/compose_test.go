@@ -29,7 +29,12 @@ func TestCompose(t *testing.T) {
 	}
 	checkComposed(t, services)
 	checkHealthchecks(t, services)
-	for _, fault := range networkFaults(file) {
+	config, err := os.ReadFile("compose/config/capgate.yaml")
+	check.Must(t, err)
+	if !strings.Contains(string(config), "from: [172.28.5.10/32]") {
+		t.Error("the gateways trust others than haproxy")
+	}
+	for _, fault := range networkFaults(file, flagOf(services["gateway"], "--admin")) {
 		t.Error(fault)
 	}
 	for name, keeps := range map[string][2]string{"redis": {"redis:/data", "--dir /data --save \"\" --appendonly yes"},
@@ -47,7 +52,7 @@ func TestCompose(t *testing.T) {
 // networkFaults says who reaches the admin API or the store that should not: each service is in the networks that it
 // needs, and in no other, and the admin API listens in one of them alone. A service without networks is in the default
 // one, which is that of the admin API.
-func networkFaults(file any) (faults []string) {
+func networkFaults(file any, admin string) (faults []string) {
 	want := map[string]string{"gateway": "capabilities default store", "weather": "capabilities", "redis": "store",
 		"haproxy": "default", "prometheus": "default", "grafana": "default"}
 	services := asMap(field(file, "services"))
@@ -69,9 +74,15 @@ func networkFaults(file any) (faults []string) {
 		return append(faults, fmt.Sprintf("the default network has %d subnets", len(all)))
 	}
 	subnet, err := netip.ParsePrefix(fmt.Sprint(field(all[0], "subnet")))
-	if admin := flagOf(services["gateway"], "--admin"); err != nil || admin != subnet.String()+":8081" {
+	if err != nil || admin != subnet.String()+":8081" {
 		faults = append(faults, fmt.Sprintf("the admin API listens at %q, and its network is at %v (%v)", admin, subnet,
 			err))
+	}
+	// Other containers get their addresses from the range, so that none is the trusted one of haproxy.
+	others, err := netip.ParsePrefix(fmt.Sprint(field(all[0], "ip_range")))
+	own := fmt.Sprint(field(services["haproxy"], "networks", "default", "ipv4_address"))
+	if err != nil || own != "172.28.5.10" || others.Contains(netip.MustParseAddr(own)) {
+		faults = append(faults, fmt.Sprintf("haproxy has the address %s, and others are in %v (%v)", own, others, err))
 	}
 	return faults
 }
@@ -86,8 +97,11 @@ func TestComposeNetworksAreChecked(t *testing.T) {
 		{`"172.28.5.0/24:8081"`, `":8081"`},
 		{`"172.28.5.0/24:8081"`, `"0.0.0.0/0:8081"`},
 		{`, --admin, "172.28.5.0/24:8081"`, ""},
-		{"{subnet: 172.28.5.0/24}", "{subnet: 172.28.0.0/16}"},
-		{" {ipam: {config: [{subnet: 172.28.5.0/24}]}}", " {}"},
+		{"{subnet: 172.28.5.0/24,", "{subnet: 172.28.0.0/16,"},
+		{" {ipam: {config: [{subnet: 172.28.5.0/24, ip_range: 172.28.5.128/25}]}}", " {}"},
+		{", ip_range: 172.28.5.128/25", ", ip_range: 172.28.5.0/25"},
+		{", ip_range: 172.28.5.128/25", ""},
+		{"ipv4_address: 172.28.5.10", "ipv4_address: 172.28.5.11"},
 		{"networks: [capabilities]", "networks: [capabilities, default]"},
 		{"networks: [capabilities]", "networks: [capabilities, store]"},
 		{"    networks: [capabilities]\n", ""},
@@ -97,7 +111,7 @@ func TestComposeNetworksAreChecked(t *testing.T) {
 	} {
 		var file any
 		check.Must(t, yaml.Unmarshal([]byte(replace(t, string(text), edit[0], edit[1])), &file))
-		if len(networkFaults(file)) == 0 {
+		if len(networkFaults(file, flagOf(field(file, "services", "gateway"), "--admin"))) == 0 {
 			t.Errorf("nothing notices that %q has become %q", edit[0], edit[1])
 		}
 	}

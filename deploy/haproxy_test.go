@@ -183,7 +183,7 @@ func (f *fleet) startGateways(t *testing.T) {
 	f.capability = gatewaytest.NewCapability("weather")
 	backend := f.capability.Serve(t, call.Doc).Addr
 	config := replace(t, string(text), `"redis://capgate@redis:6379", password_file: /run/secrets/redis_password`,
-		`"`+redistest.Start(t).URL()+`"`, "dns:///weather:50051", backend, "172.16.0.0/12, 192.168.0.0/16",
+		`"`+redistest.Start(t).URL()+`"`, "dns:///weather:50051", backend, "172.28.5.10/32",
 		"127.0.0.1/32")
 	f.file = filepath.Join(t.TempDir(), "capgate.yaml")
 	check.Must(t, os.WriteFile(f.file, []byte(config), 0o600))

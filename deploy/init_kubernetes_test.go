@@ -53,6 +53,9 @@ func TestInitForKubernetes(t *testing.T) {
 	}
 	for _, deployment := range []string{"capgate", "weather"} {
 		container := field(all["Deployment "+deployment], "spec", "template", "spec", "containers", 0)
+		if got := field(container, "imagePullPolicy"); got != "IfNotPresent" {
+			t.Errorf("%s pulls its image %v", deployment, got)
+		}
 		if got := field(container, "image"); got != image {
 			t.Errorf("%s has the image %v", deployment, got)
 		}
@@ -68,17 +71,17 @@ func TestInitForKubernetes(t *testing.T) {
 	check.Must(t, os.WriteFile(file, []byte(config), 0o600))
 	pairs := []string{"/etc/capgate/secrets", secrets}
 	got := missing(t, initialized(t, file, pairs...), out)
-	if want := []string{"redis.password_file", "redis.wait_replicas"}; !slices.Equal(got, want) {
+	if want := []string{"redis.password_file", "redis.wait_replicas", "operators"}; !slices.Equal(got, want) {
 		t.Errorf("production misses %v, want %v", got, want)
 	}
 	args := append(list(field(pod, "containers", 0, "args")), withOperators)
 	for i, arg := range args {
 		switch arg {
-		case ":8080", ":8081":
+		case ":8080":
 			args[i] = "127.0.0.1:0"
 		case "/etc/capgate/config/capgate.yaml":
-			args[i] = initialized(t, file, append(pairs, "capgate-redis:6379", startRedis(t, acl),
-				"dns:///weather:50051", weatherAlone(t))...)
+			args[i] = initialized(t, file, append(pairs, `admin: ":8081"`, "admin: 127.0.0.1:0",
+				"capgate-redis:6379", startRedis(t, acl), "dns:///weather:50051", weatherAlone(t))...)
 		}
 	}
 	log := start(t, capgate, args...).wait(t, `"msg":"serving"`)

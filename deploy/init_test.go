@@ -24,6 +24,15 @@ func initialize(t *testing.T, way string, flags ...string) (dir, out string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "made")
 	out, _ = command(t, capgate, append([]string{"init", "--for", way, dir}, flags...)...)
+	git := []string{"--git-dir=" + t.TempDir() + "/git", "--work-tree=" + dir}
+	command(t, "git", append(git, "init", "-q")...)
+	added, _ := command(t, "git", append(git, "ls-files", "--others", "--exclude-standard")...)
+	for name := range strings.Lines(added) {
+		if strings.Contains(name, ".key\n") || strings.Contains(name, "secrets/") ||
+			strings.Contains(name, "users.acl") {
+			t.Errorf("git adds %s", name)
+		}
+	}
 	check.Must(t, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		check.Must(t, err)
 		info, err := entry.Info()
@@ -112,7 +121,10 @@ func TestInitForCompose(t *testing.T) {
 	file, services := checkCompose(t, dir+"/compose.yaml")
 	checkHealthchecks(t, services)
 	checkHealthOfOtherName(t, dir, services)
-	for _, fault := range networkFaults(file) {
+	if admin := flagOf(services["gateway"], "--admin"); admin != "" {
+		t.Errorf("check --production does not see the flag --admin %s", admin)
+	}
+	for _, fault := range networkFaults(file, "172.28.5.0/24:8081") { // of the configuration, below
 		t.Error(fault)
 	}
 	for name, service := range services {
@@ -133,11 +145,12 @@ func TestInitForCompose(t *testing.T) {
 	f.haproxy = dir + "/haproxy.cfg"
 	pairs := []string{"/run/secrets", dir + "/secrets", "/etc/capgate/", dir + "/config/"}
 	got := missing(t, initialized(t, dir+"/config/capgate.yaml", pairs...), out)
-	if want := []string{"redis.password_file", "redis.wait_replicas"}; !slices.Equal(got, want) {
+	if want := []string{"redis.password_file", "redis.wait_replicas", "operators"}; !slices.Equal(got, want) {
 		t.Errorf("production misses %v, want %v", got, want)
 	}
-	f.file = initialized(t, dir+"/config/capgate.yaml", append(pairs, "redis:6379", redis, "dns:///weather:50051",
-		weatherAlone(t), "172.16.0.0/12, 192.168.0.0/16", "127.0.0.1/32")...)
+	f.file = initialized(t, dir+"/config/capgate.yaml", append(pairs, `admin: "172.28.5.0/24:8081"`, "",
+		"redis:6379", redis, "dns:///weather:50051",
+		weatherAlone(t), "172.28.5.10/32", "127.0.0.1/32")...)
 	f.flags = []string{withOperators}
 	f.startAll(t)
 	f.startHaproxy(t)

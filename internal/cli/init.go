@@ -53,6 +53,9 @@ func newInitCommand(std stdio) *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) error {
 		target := strings.Join(args, "") // at most one
 		if i.way != "" {
+			if c.Flags().Changed("tls") && i.tls != "self-signed" {
+				return usageError("--tls %q: want self-signed", i.tls)
+			}
 			return i.writeAll(target)
 		}
 		for _, flag := range []string{"tls", "host", "image", "redis"} {
@@ -123,8 +126,6 @@ func (i *initCommand) check() error {
 	switch {
 	case !slices.Contains(ways, i.way):
 		return usageError("--for %q: want %s", i.way, orList(ways))
-	case i.tls != "" && i.tls != "self-signed":
-		return usageError("--tls %q: want self-signed", i.tls)
 	case i.force:
 		return usageError("--force is not for --for, which overwrites no file")
 	case i.files.Redis != "" && i.way != "systemd":
@@ -132,25 +133,32 @@ func (i *initCommand) check() error {
 	case i.files.Image != "" && i.way == "systemd":
 		return usageError("--image is not for systemd, which runs a program")
 	}
-	for _, host := range i.files.Hosts {
+	for at, host := range i.files.Hosts {
+		host = strings.ToLower(host)
+		i.files.Hosts[at] = host
 		if !hostName.MatchString(host) && net.ParseIP(host) == nil {
 			return usageError("--host %q: want a name or an address, without a port", host)
 		}
 	}
 	if i.files.Redis != "" {
-		if u, err := redisurl.Parse(i.files.Redis); err != nil || u.Password != "" {
-			return usageError("--redis: want a URL without a password, such as rediss://capgate@HOST:6379")
+		u, err := redisurl.Parse(i.files.Redis)
+		if err != nil || u.Username != "capgate" || u.Password+u.SentinelPassword != "" {
+			return usageError("--redis: want a URL with the user capgate and without passwords, such as " +
+				"rediss://capgate@HOST:6379")
 		}
 	}
 	return nil
 }
 
+// releasedVersion matches versions of releases and prereleases, and no others.
+var releasedVersion = regexp.MustCompile(`^v\d+\.\d+\.\d+(-(alpha|beta|rc)(\.?\d+)*)?$`)
+
 // releasedImage returns the image of a release, or the one that docker build -t capgate makes.
 func releasedImage(version string) string {
-	if strings.HasPrefix(version, "v") && !strings.Contains(version, "-") {
+	if releasedVersion.MatchString(version) {
 		return "ghcr.io/capgate/capgate:" + version
 	}
-	return "capgate"
+	return initfiles.OwnImage
 }
 
 // writeNew writes a file that does not exist yet, unless force is set.

@@ -72,6 +72,12 @@ func TestProduction(t *testing.T) {
 			t.Errorf("without %s: %d %s%s", field, exit, out, errs)
 		}
 	}
+	file := writeConfig(t, strings.Replace(example, line("tls: "), "trusted_proxies: {from: [10.0.0.1/32], hops: 1}\n"+
+		"proxy_protocol: v2\n", 1))
+	if exit, _, errs := runProgram(t, nil, "check", "--production", file); exit != exitRefused ||
+		!strings.Contains(errs, file+": tls: ") {
+		t.Errorf("a proxy that passes connections on: %d %s", exit, errs)
+	}
 	for _, own := range []string{"{messages: 5}", "{per_day: 5, shadow: true}"} {
 		file := writeConfig(t, strings.Replace(example, "{calls_per_second: 20}", own, 1))
 		if exit, _, errs := runProgram(t, nil, "check", "--production", file); exit != exitRefused ||
@@ -79,7 +85,7 @@ func TestProduction(t *testing.T) {
 			t.Errorf("limits of a tenant: %d %s", exit, errs)
 		}
 	}
-	file := writeConfig(t, initfiles.Example)
+	file = writeConfig(t, initfiles.Example)
 	exit, out, errs = runProgram(t, nil, "check", "--production", "-o", "json", file)
 	for _, field := range []string{"tls", "tenants", "redis", "operators", "audit"} {
 		if !strings.Contains(out, `"field": "`+field+`"`) {

@@ -25,16 +25,14 @@ func forCompose(c Config) (*builder, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.add(b.config, 0o644, config+b.production("/run/secrets/secret_key", "stdout", "/etc/capgate")+b.hosts())
+	b.add(b.config, 0o644, config+"admin: \"172.28.5.0/24:8081\" # the network of haproxy\n"+
+		b.production("/run/secrets/secret_key", "stdout", "/etc/capgate")+b.hosts())
 	b.add("secrets/redis_password", 0o600, newPassword()+"\n")
 	b.add("secrets/secret_key", 0o600, newSecret()+"\n")
 	if b.TLS {
 		if err := b.addCertificate("config/"); err != nil {
 			return nil, err
 		}
-	} else {
-		b.undecided = append(b.undecided, "tls: callers send their keys in cleartext; use --tls self-signed, or add "+
-			"tls with cert_file and key_file below /etc/capgate, which is the directory config")
 	}
 	if b.UID == 0 {
 		for i := range b.files {
@@ -43,9 +41,10 @@ func forCompose(c Config) (*builder, error) {
 			}
 		}
 	}
-	b.next = fmt.Sprintf("  1. start it:\n     docker compose -f %s/compose.yaml up --wait\n"+
-		"  2. call a tool:\n     %s\n  3. open the console at http://localhost:8081, and sign in with the key in "+
-		"%[1]s/operator.key\n", quoted(b.Dir), b.call("config/tls.crt"))
+	made := quoted(b.Dir)
+	b.next = steps(b.buildImage(), "start it:\n     docker compose -f "+made+"/compose.yaml up --wait",
+		"call a tool:\n     "+b.call("config/tls.crt"),
+		"open the console at http://localhost:8081, and sign in with the key in "+made+"/operator.key")
 	return b, nil
 }
 
@@ -57,7 +56,8 @@ func (b *builder) addComposeFile() error {
 		user = fmt.Sprintf("%d:%[1]d", containerUser)
 	}
 	text, err := deployed("compose/compose.yaml", "  image: capgate\n", fmt.Sprintf("  image: %q\n", b.Image),
-		"  pull_policy: build\n", "", `"${CAPGATE_USER:-65532:65532}"`, fmt.Sprintf("%q # may read secrets", user),
+		"  pull_policy: build\n", "", `, --admin, "172.28.5.0/24:8081"`, "",
+		`"${CAPGATE_USER:-65532:65532}"`, fmt.Sprintf("%q # may read secrets", user),
 		secrets, strings.Replace(secrets, "redis_password", "redis_password, secret_key", 1),
 		"  redis_password: {file: ./secrets/redis_password}\n",
 		"  redis_password: {file: ./secrets/redis_password}\n  secret_key: {file: ./secrets/secret_key}\n",

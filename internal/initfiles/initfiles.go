@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io/fs"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/capgate/capgate/deploy"
@@ -102,6 +103,7 @@ func (b *builder) add(path string, mode fs.FileMode, text string) {
 
 // result lists what the configuration lacks for production.
 func (b *builder) result() (*Result, error) {
+	b.add(".gitignore", 0o644, "secrets/\n*.key\nredis-users.acl\n")
 	r := &Result{Files: b.files, Next: b.next, Undecided: b.undecided}
 	for _, f := range b.files {
 		if f.Path != b.config {
@@ -178,13 +180,34 @@ func (b *builder) hosts() string {
 		return ""
 	}
 	return fmt.Sprintf("hosts: [%s] # names at which the public port answers besides localhost\n",
-		strings.Join(names, ", "))
+		strings.TrimSuffix(lines("%q, ", names), ", "))
 }
 
 // operators returns the field operators with a new key.
 func (b *builder) operators(metrics string) string {
 	return "operators:\n" + metrics + "  keys: # the key is in operator.key\n    - " +
 		strings.TrimSuffix(b.newKey("operator.key", "first"), "}") + ", roles: [admin]}\n"
+}
+
+// OwnImage is the image that docker build makes in a clone.
+const OwnImage = "capgate"
+
+// buildImage returns a step for an image that no registry has; "": it is another one.
+func (b *builder) buildImage() string {
+	if b.Image != OwnImage {
+		return ""
+	}
+	return "build the image in a clone, where the cluster or Docker has it, or name another one with --image:\n" +
+		"     docker build -t " + OwnImage + " ."
+}
+
+// steps numbers the steps that are not empty.
+func steps(all ...string) string {
+	var text strings.Builder
+	for i, step := range slices.DeleteFunc(all, func(step string) bool { return step == "" }) {
+		fmt.Fprintf(&text, "  %d. %s\n", i+1, step)
+	}
+	return text.String()
 }
 
 // call returns a command that calls the demonstration capability. The certificate is below the directory.

@@ -2,6 +2,7 @@ package initfiles
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -15,6 +16,12 @@ func forKubernetes(c Config) (*builder, error) {
 			return nil, err
 		}
 	}
+	// check --production sees the address of the admin API in the configuration.
+	deployment := &b.files[slices.IndexFunc(b.files, func(f File) bool { return f.Path == "base/deployment.yaml" })]
+	var err error
+	if deployment.Text, err = replaced(deployment.Path, deployment.Text, `, --admin, ":8081"`, ""); err != nil {
+		return nil, err
+	}
 	if err := b.addKustomization(); err != nil {
 		return nil, err
 	}
@@ -25,11 +32,12 @@ func forKubernetes(c Config) (*builder, error) {
 	}
 	hosts := "\nhosts:\n- capgate\n"
 	config, err := deployed("kustomize/base/capgate.yaml", "operators: {}\n", b.operators(""), hosts,
-		hosts+lines("- %s\n", b.names()))
+		hosts+lines("- %q\n", b.names()))
 	if err != nil {
 		return nil, err
 	}
-	b.add(b.config, 0o644, config+fmt.Sprintf("redis: {url: \"redis://capgate@capgate-redis:6379\", password_file: "+
+	b.add(b.config, 0o644, config+fmt.Sprintf("admin: \":8081\"\nredis: {url: \"redis://capgate@capgate-redis:6379\", "+
+		"password_file: "+
 		"%s/redis_password}\npolicies: {}\n", dir)+b.production(dir+"/secret.key", "stdout", dir))
 	b.add("secrets/users.acl", 0o600, users)
 	b.add("secrets/redis_password", 0o600, password+"\n")
@@ -39,11 +47,13 @@ func forKubernetes(c Config) (*builder, error) {
 			return nil, err
 		}
 	}
-	b.next = fmt.Sprintf("  1. start it:\n     kubectl apply -k %s && kubectl rollout status deployment/capgate\n"+
-		"  2. reach it from this machine, in another terminal:\n     kubectl port-forward service/capgate 8080\n"+
-		"  3. call a tool:\n     %s\n  4. open the console at http://localhost:8081, and sign in with the key in "+
-		"%[1]s/operator.key:\n     kubectl port-forward service/capgate-admin 8081\n", quoted(b.Dir),
-		b.call("secrets/tls.crt"))
+	made := quoted(b.Dir)
+	b.next = steps(b.buildImage(),
+		"start it:\n     kubectl apply -k "+made+" && kubectl rollout status deployment/capgate",
+		"reach it from this machine, in another terminal:\n     kubectl port-forward service/capgate 8080",
+		"call a tool:\n     "+b.call("secrets/tls.crt"),
+		"open the console at http://localhost:8081, and sign in with the key in "+made+
+			"/operator.key:\n     kubectl port-forward service/capgate-admin 8081")
 	return b, nil
 }
 
@@ -55,6 +65,9 @@ func (b *builder) addKustomization() error {
 	}
 	if repository, ok := strings.CutSuffix(name, "@sha256"); ok {
 		name, tag, field = repository, "sha256:"+tag, "digest"
+		if at := strings.LastIndexAny(name, ":/"); at >= 0 && name[at] == ':' {
+			name = name[:at] // kustomize takes a digest or a tag
+		}
 	}
 	text, err := deployed("kustomize/init/kustomization.yaml", "{name: capgate, newName: capgate, newTag: latest}",
 		fmt.Sprintf("{name: capgate, newName: %q, %s: %q}", name, field, tag))

@@ -22,6 +22,10 @@ func forSystemd(c Config) (*builder, error) {
 	b := &builder{Config: c, config: "etc/capgate/capgate.yaml"}
 	program := own
 	install := fmt.Sprintf("     sudo install -m 755 %s %s\n", quoted(c.Program), own)
+	if strings.Contains(c.Program, "/go-build") {
+		install = "     make build && sudo install -m 755 bin/capgate " + own +
+			" # in a clone: the program of go run is temporary\n"
+	}
 	if c.Program == packaged || c.Program == own {
 		program, install = c.Program, ""
 	}

@@ -23,8 +23,10 @@ func Write(dir string, files []File) (err error) {
 	}()
 	for _, f := range files {
 		path := filepath.Join(dir, filepath.FromSlash(f.Path))
-		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Lstat(path); err == nil {
 			return fmt.Errorf("%s exists; name another directory, or remove it: %w", path, fs.ErrExist)
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return err
 		}
 	}
 	for _, f := range files {

@@ -54,6 +54,10 @@ func TestWriteIsAllOrNothing(t *testing.T) {
 		t.Errorf("left: %s", got)
 	}
 
+	if err := initfiles.Write(dir+"/secret", files); err == nil || errors.Is(err, fs.ErrExist) {
+		t.Errorf("below a file: %v", err)
+	}
+
 	parent := t.TempDir()
 	if err := initfiles.Write(parent+"/x/y", append(files, initfiles.File{Path: "secret/inside"})); err == nil {
 		t.Error("a file is a directory")

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/capgate/capgate/internal/clientaddr"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/lib/redisurl"
 	"github.com/capgate/capgate/internal/lib/strictyaml"
@@ -62,7 +63,8 @@ func unless(met bool, text string) string {
 }
 
 func withoutTLS(c *config.Config, _ int64) string {
-	if len(c.Proxies.Trusted) > 0 {
+	// A proxy that sends the PROXY protocol passes connections on, with TLS or without.
+	if len(c.Proxies.Trusted) > 0 && c.ProxyProtocol == clientaddr.Off {
 		return ""
 	}
 	var open []string
@@ -72,7 +74,7 @@ func withoutTLS(c *config.Config, _ int64) string {
 		}
 	}
 	return unless(len(open) == 0, "callers send their credentials in cleartext to "+strings.Join(open, " and ")+
-		"; set cert_file and key_file, or name the proxy that ends TLS in trusted_proxies")
+		"; set cert_file and key_file, or name the proxy that ends TLS in trusted_proxies, without proxy_protocol")
 }
 
 func withoutCallers(c *config.Config, _ int64) string {
