@@ -154,7 +154,7 @@ release: ## every file of a release into bin/release/VERSION: make release VERSI
 	go -C tools/release run . -version "$$VERSION" -source ../.. -out "../../bin/release/$$VERSION" \
 		$(if $(KEY),-key $(abspath $(KEY))) $(if $(COSIGN),-cosign $(COSIGN)) $(ARGS)
 
-# With the settings of build, which bench profiles. It takes some 90 seconds.
+# With the settings of build, which bench profiles. It takes two minutes.
 .PHONY: profile
 profile: build ## the CPU profile that releases of capgate are compiled with, made by bench anew
 	dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && \
