@@ -44,7 +44,7 @@ func TestWrongLines(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
 		"polcy list":                        `unknown command "polcy"; did you mean "policy"`,
-		"policy":                            "want accept-loss, explain, list, rm or set",
+		"policy":                            "want accept-loss, explain, list, matrix, rm or set",
 		"policy lst --user ann":             `unknown command "lst"; did you mean "list"`,
 		"policy list --agnet x":             "unknown flag --agnet; did you mean --agent?",
 		"policy list --force":               "it is a flag of capgate policy explain or capgate policy set",

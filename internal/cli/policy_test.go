@@ -242,7 +242,7 @@ func manifestOf(policy string) string {
 func TestPolicyCommandLine(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
-		"":                           "want accept-loss, explain, list, rm or set",
+		"":                           "want accept-loss, explain, list, matrix, rm or set",
 		"allow caps echo":            `unknown command "allow"`,
 		"set caps echo":              "allow|ask|block is missing",
 		"list caps":                  `unexpected argument "caps"`,
