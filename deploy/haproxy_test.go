@@ -41,7 +41,7 @@ const (
 
 // fleet is three gateways behind haproxy, as compose runs them.
 type fleet struct {
-	host     func(n int) string // addresses that nobody else has
+	host     func(n int) string // returns a loopback address of its own for each gateway
 	file     string             // configuration of the gateways
 	haproxy  string             // configuration of haproxy; default compose/haproxy.cfg
 	flags    []string           // of the gateways

@@ -56,7 +56,7 @@ func tool(t *testing.T, name string, args ...string) (stdout string, err error) 
 	return out.String(), nil
 }
 
-// objects are what is rendered, by kind and name. Objects of one name in several namespaces are one of them.
+// objects holds rendered objects by kind and name. Of several with one name in different namespaces, it holds one.
 type objects map[string]map[string]any
 
 func parseObjects(t *testing.T, text string) objects {
@@ -268,7 +268,7 @@ func TestChartRefuses(t *testing.T) {
 	}
 }
 
-// helmLabels are those that only objects of a release have.
+// helmLabels lists the labels of a Helm release, which kustomize does not set.
 var helmLabels = []string{"app.kubernetes.io/managed-by", "app.kubernetes.io/version", "helm.sh/chart"}
 
 // The base is what the chart makes of the values of one replica, and the overlay what Kubernetes takes.

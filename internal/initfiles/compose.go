@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// containerUser is the user of the image, who owns the gateway's files if root writes them.
+// containerUser is the user id of the image. It owns the gateway's files if root writes them.
 const containerUser = 65532
 
 // forCompose builds the files of deploy/compose, without what needs a clone.

@@ -36,7 +36,7 @@ type Config struct {
 	Image   string   // of the gateway
 	Redis   string   // URL; "": the Redis of the result, or an embedded one
 	Program string   // path of the running capgate
-	UID     int      // of the caller, who will own the files
+	UID     int      // user id of the process, the owner of the files
 	GID     int
 }
 

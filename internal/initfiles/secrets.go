@@ -18,7 +18,7 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// certificateLife is how long a self-signed certificate is valid.
+// certificateLife is the validity of a self-signed certificate.
 const certificateLife = 365 * 24 * time.Hour
 
 // random returns random bytes.

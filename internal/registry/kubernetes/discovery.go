@@ -79,7 +79,7 @@ type Discovery struct {
 	lines      *tokenbucket.Bucket // of the log, for problems
 }
 
-// shown is what the last gather found besides members. It is immutable.
+// shown is the result of the last gather without its members. It is immutable.
 type shown struct {
 	problems  problems
 	refused   int // Services without a place
@@ -219,7 +219,7 @@ func (d *Discovery) publish() {
 	})
 }
 
-// seen is what a gather is made from.
+// seen is the input of a gather.
 type seen struct {
 	settings *Settings
 	services []*service

@@ -36,7 +36,7 @@ type textVersion struct {
 	key string
 }
 
-// reading is what a text says: each is read once, also an invalid one.
+// reading is the result of parsing a text, valid or not. Each text is parsed once.
 type reading struct {
 	capability string
 	problem    string // "": it is valid

@@ -29,7 +29,7 @@ type server struct {
 	tokens map[string]string
 }
 
-// answer is what a response consists of.
+// answer holds the compared parts of a response.
 type answer struct {
 	Code     int
 	Type     string
