@@ -202,7 +202,8 @@ func TestStateOfBackends(t *testing.T) {
 						Protocol: &grpcservice.Settings{Methods: []string{"demo.v1.Demo/*"}}}})
 			}
 			g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{Capability: id, Backends: addrs,
-				Asks: asks, Health: health.Config{Interval: 500 * time.Millisecond, Timeout: 500 * time.Millisecond}}}})
+				Asks:   asks, // a busy machine is slower, but not silent
+				Health: health.Config{Interval: 500 * time.Millisecond, Timeout: 5 * time.Second, Fall: 1}}}})
 			become := func(up bool) {
 				g.WaitHealth(t, id, func(s *health.Snapshot) bool {
 					return !slices.ContainsFunc(s.Backends, func(b health.Backend) bool {

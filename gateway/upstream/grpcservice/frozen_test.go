@@ -59,7 +59,9 @@ func TestFrozenBackend(t *testing.T) {
 func TestLivingBackend(t *testing.T) {
 	t.Parallel()
 	w, checks, leave, ended := waiting(t, gatewaytest.NewFreezer(check.Listen(t)))
-	for end := time.Now().Add(3 * silence); time.Now().Before(end); {
+	pace := time.NewTicker(silence / 100)
+	defer pace.Stop()
+	for end := time.Now().Add(2 * silence); time.Now().Before(end); <-pace.C {
 		checks()
 		w.result(t, "Echo", `{}`)
 	}

@@ -27,8 +27,8 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// silence is how long a connection may bring nothing once probes are not answered.
-const silence = 300 * time.Millisecond
+// silence is how long a connection may bring nothing once probes are not answered. A busy machine brings something.
+const silence = 2 * time.Second
 
 const (
 	id   = "remote" // of the only fleet

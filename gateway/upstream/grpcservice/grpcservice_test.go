@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -236,17 +237,18 @@ func TestCancel(t *testing.T) {
 // TestDeadline: the deadline of the fleet ends a call that does not.
 func TestDeadline(t *testing.T) {
 	t.Parallel()
-	s := grpctest.Start(t, grpctest.Options{})
-	w := start(t, func(f *upstream.Fleet, of *gatewaytest.Fleet) {
-		f.Content = definitions(t)
-		of.Deadlines.Default, of.Deadlines.Max = 100e6, 100e6 // 100 ms
-	}, s.Addr)
-	for _, tool := range []string{"Wait", "Count"} {
-		args := map[string]string{"Wait": ``, "Count": `{"endless":true,"size":1000}`}[tool]
-		_, err := w.Invoke(within(t), request(tool, args))
-		if code := status.Code(err); code != codes.DeadlineExceeded &&
-			(tool == "Wait" || code != codes.ResourceExhausted) {
-			t.Errorf("%s: %v", tool, err)
+	for tool, args := range map[string]string{"Wait": ``, "Count": `{"endless":true,"size":1000}`} {
+		s := grpctest.Start(t, grpctest.Options{})
+		for limit := 100 * time.Millisecond; len(s.Began) == 0; limit *= 2 { // until it suffices to reach the service
+			w := start(t, func(f *upstream.Fleet, of *gatewaytest.Fleet) {
+				f.Content = definitions(t)
+				of.Deadlines.Default, of.Deadlines.Max = limit, limit
+			}, s.Addr)
+			_, err := w.Invoke(within(t), request(tool, args))
+			if code := status.Code(err); code != codes.DeadlineExceeded &&
+				(tool == "Wait" || code != codes.ResourceExhausted) {
+				t.Fatalf("%s: %v", tool, err)
+			}
 		}
 		if err := check.Received(t, s.Ended, "the end of the call at the service"); err == nil {
 			t.Errorf("%s did not end", tool)

@@ -35,7 +35,7 @@ func TestReasonsOfServers(t *testing.T) {
 				r.handler.Store(&fault)
 				url = r.URL
 			}
-			w := start(t, probedOften, url)
+			w := start(t, nil, url)
 			var reason string
 			w.gateway.WaitHealth(t, id, func(s *health.Snapshot) bool {
 				reason = s.Backends[0].Reason
