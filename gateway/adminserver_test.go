@@ -137,7 +137,7 @@ func TestAdminStreamsAreBounded(t *testing.T) {
 // TestAdminBodiesDoNotStall: requests whose bodies never arrive end, including those of gRPC.
 func TestAdminBodiesDoNotStall(t *testing.T) {
 	t.Parallel()
-	c := openCalls(t, 1, gatewaytest.Options{Operators: waitForBodies, Stall: 50 * time.Millisecond})
+	c := openCalls(t, 1, gatewaytest.Options{Operators: waitForBodies, Stall: stall})
 	if got, err := c.WaitResponse(1); err != nil || string(got.Body) != "i/o timeout" {
 		t.Errorf("got %v, %v", got, err)
 	}

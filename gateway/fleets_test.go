@@ -270,11 +270,7 @@ func TestRetryBudget(t *testing.T) {
 	failed, began := 0., time.Now()
 	for range 100 {
 		if _, err := client.Invoke(t.Context(), request(gatewaytest.Echo, `{}`)); err != nil {
-			switch errorInfo(err).GetReason() {
-			case "BACKEND_UNREACHABLE":
-				failed++
-			case "UPSTREAM_LOST": // on a busy machine: a late rejection proves nothing, and is no case for the budget
-			default:
+			if failed++; errorInfo(err).GetReason() != "BACKEND_UNREACHABLE" {
 				t.Error(err)
 			}
 		}

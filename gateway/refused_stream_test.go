@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"net"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,17 +20,6 @@ import (
 // resets rejects a stream alone; disowns rejects all streams of the connection.
 func resets(stream uint32) rawhttp2.Frame { return rawhttp2.Reset(stream, rawhttp2.RefusedStream) }
 func disowns(uint32) rawhttp2.Frame       { return rawhttp2.GoAway(0, 0) }
-
-// inTime makes a call. If the call depends on a prompt rejection, which counts for 100 ms after the request,
-// and the machine was too busy for one, it makes the call again.
-func inTime(prompt bool, make func() (trusted bool)) {
-	for end := time.Now().Add(check.Patience); ; {
-		began := time.Now()
-		if make() || !prompt || time.Since(began) < 50*time.Millisecond || began.After(end) {
-			return
-		}
-	}
-}
 
 // startRefusing serves a backend that rejects every call after it has run before, like a proxy whose server has
 // ended. It returns its address and counts calls.
@@ -73,7 +63,8 @@ func startRefusing(t *testing.T, calls *atomic.Int32, before func(c *rawhttp2.Co
 func TestRefusedCallsThatMayHaveRun(t *testing.T) {
 	t.Parallel()
 	atOnce := func(*rawhttp2.Conn, uint32) error { return nil }
-	late := func(*rawhttp2.Conn, uint32) error { <-time.After(300 * time.Millisecond); return nil }
+	const prompt = 100 * time.Millisecond // a rejection that takes longer is late
+	late := func(*rawhttp2.Conn, uint32) error { <-time.After(3 * prompt); return nil }
 	credit := func(c *rawhttp2.Conn, stream uint32) error { return c.Write(rawhttp2.WindowUpdate(stream, 1)) }
 	for name, test := range map[string]struct {
 		before     func(*rawhttp2.Conn, uint32) error
@@ -97,16 +88,14 @@ func TestRefusedCallsThatMayHaveRun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var calls atomic.Int32
-			var err error
-			inTime(test.repeated, func() bool {
-				calls.Store(0)
-				g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{Capability: "caps",
-					Dialect: call.Doc, Backends: []string{startRefusing(t, &calls, test.before, test.refuse),
-						startRefusing(t, &calls, test.before, test.refuse)},
-					Unprobed: true, Retries: router.Retries{Proxy: test.proxied}, Idempotent: test.idempotent}}})
-				_, err = g.Invoke(t.Context(), "caps", request(gatewaytest.Echo, `{}`))
-				return calls.Load() > 1
-			})
+			o := gatewaytest.Options{Fleets: []gatewaytest.Fleet{{Capability: "caps",
+				Dialect: call.Doc, Backends: []string{startRefusing(t, &calls, test.before, test.refuse),
+					startRefusing(t, &calls, test.before, test.refuse)},
+				Unprobed: true, Retries: router.Retries{Proxy: test.proxied}, Idempotent: test.idempotent}}}
+			if strings.HasSuffix(name, "late") {
+				o.Relay.Forwarding.RefusedWithin = prompt
+			}
+			_, err := gatewaytest.Start(t, o).Invoke(t.Context(), "caps", request(gatewaytest.Echo, `{}`))
 			if n := calls.Load(); status.Code(err) != codes.Unavailable || (n > 1) != test.repeated {
 				t.Errorf("sent %d times, %v", n, err)
 			}

@@ -177,8 +177,6 @@ func begun(c *rawhttp2.Conn, stream uint32) []rawhttp2.Frame {
 	}
 }
 
-const refusedAtOnce = "the call is refused"
-
 var breakdowns = map[string]breakdown{
 	"the backend refuses connections": {
 		func(t *testing.T) []string { return []string{check.ClosedPort(t)} }, nil, "BACKEND_UNREACHABLE", true, false},
@@ -189,7 +187,7 @@ var breakdowns = map[string]breakdown{
 	"GOAWAY before the call": {onlyScripted(func(c *rawhttp2.Conn, _ uint32) bool {
 		return c.Write(rawhttp2.GoAway(0, 0)) == nil
 	}), nil, "BACKEND_UNREACHABLE", true, false},
-	refusedAtOnce: {onlyScripted(func(c *rawhttp2.Conn, stream uint32) bool {
+	"the call is refused": {onlyScripted(func(c *rawhttp2.Conn, stream uint32) bool {
 		return c.Write(rawhttp2.Reset(stream, 7)) == nil
 	}), nil, "BACKEND_UNREACHABLE", true, false},
 	"the time is over before there is a connection": {func(t *testing.T) []string {
@@ -229,13 +227,8 @@ func TestErrorsThatClientsActOn(t *testing.T) {
 				if b.fleet != nil {
 					b.fleet(&fleet)
 				}
-				var got callFailure
-				inTime(name == refusedAtOnce, func() bool {
-					fleet.Backends = b.backends(t)
-					g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{fleet}})
-					got = caller.failed(t, g)
-					return got.notStarted
-				})
+				fleet.Backends = b.backends(t)
+				got := caller.failed(t, gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{fleet}}))
 				partlyCached := b.partlyCached && caller.name == translated
 				got.notStarted = got.notStarted || partlyCached
 				b.check(t, got, caller.grpc && !partlyCached)

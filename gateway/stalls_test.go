@@ -13,6 +13,9 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
+// stall is the time of a stalled client. A response must be written in it, also by a busy machine.
+const stall = time.Second
+
 // TestStalledClientsLoseTheirConnection: at both ports, a client without a credential that stalls its body or does not
 // read its responses loses its connection.
 func TestStalledClientsLoseTheirConnection(t *testing.T) {
@@ -20,7 +23,7 @@ func TestStalledClientsLoseTheirConnection(t *testing.T) {
 	ring, keys := newKeyring(), tenant.NewKeys(nil)
 	keys.Replace(ring.keys, settings(t, map[string][]string{"acme": {"caps"}}), nil)
 	by, _ := guarded()
-	g := gatewaytest.Start(t, gatewaytest.Options{Authenticator: keys, Guard: by, Stall: 50 * time.Millisecond})
+	g := gatewaytest.Start(t, gatewaytest.Options{Authenticator: keys, Guard: by, Stall: stall})
 	for port, addr := range map[string]string{"public": g.Addr, "admin": g.AdminAddr} {
 		body := dialFrom(t, "127.0.0.1", addr)
 		_, err := io.WriteString(body, "POST /v1/capabilities/caps/invoke HTTP/1.1\r\nHost: localhost\r\n"+

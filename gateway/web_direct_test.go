@@ -89,11 +89,12 @@ func TestConnectRequestsOfUnknownLength(t *testing.T) {
 // without.
 func TestConnectOfStalledBodies(t *testing.T) {
 	t.Parallel()
-	f := startFront(t, call.Doc, call.Doc, func(o *gatewaytest.Options) { o.Connect.Stall = 100 * time.Millisecond })
 	for name, c := range map[string]struct {
-		ends bool
-		want string
-	}{"stalled": {false, "504 "}, "cut off": {true, "400 "}} {
+		ends  bool
+		stall time.Duration
+		want  string
+	}{"stalled": {false, stall, "504 "}, "cut off": {true, check.Patience, "400 "}} {
+		f := startFront(t, call.Doc, call.Doc, func(o *gatewaytest.Options) { o.Connect.Stall = c.stall })
 		for _, length := range []string{"Content-Length: 100\r\n\r\n{", "Transfer-Encoding: chunked\r\n\r\n64\r\n{"} {
 			conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", f.gateway.Addr)
 			check.Must(t, err)

@@ -69,7 +69,8 @@ func TestTools(t *testing.T) {
 // everything is a message with a value of each type, as protobuf's JSON has it.
 const everything = `{"cityName":"Ulm <1>","int32":-7,"int64":"-9007199254740993","uint64":"18446744073709551615",` +
 	`"number":1.5,"bytes":"AAH/","flag":true,"color":"COLOR_RED","tags":["a","b"],"children":{"x":{"int32":1}},` +
-	`"byNumber":{"-3":"c"},"time":"2026-01-31T12:00:00Z","duration":"1.500s","struct":{"a":[1,null,"b"]},"value":[true],` +
+	`"byNumber":{"-3":"c"},"time":"2026-01-31T12:00:00Z","duration":"1.500s","struct":{"a":[1,null,"b"]},` +
+	`"value":[true],` +
 	`"any":{"@type":"type.googleapis.com/demo.v1.CountRequest","to":3},"wrapped":"12","mask":"cityName,children",` +
 	`"right":0,"maybe":"","next":{"next":{"int32":3}},"uint32":4294967295,"small":0.5,"otherName":"n",` +
 	`"byFlag":{"true":1}}`

@@ -267,6 +267,7 @@ func (o *Options) bePatient() {
 		o.Drain = &gateway.Drain{Timeout: check.Patience}
 	}
 	o.Relay.Timeouts.Setup = cmp.Or(o.Relay.Timeouts.Setup, check.Patience)
+	o.Relay.Forwarding.RefusedWithin = cmp.Or(o.Relay.Forwarding.RefusedWithin, check.Patience)
 	o.Affinity.Wait = cmp.Or(o.Affinity.Wait, check.Patience)
 }
 
