@@ -39,15 +39,13 @@ func (g *Gateway) newDoors(queue *fairqueue.Queue) (inside *localgrpc.Conn, err 
 		return cfg.Routing.Router.Table().Fleet(capability).EventSource(tool)
 	}
 	api.Owner = func(r *http.Request) string { return web.Of(r).Owner() }
-	overConnect := cfg.Doors.Connect
-	overConnect.Unary = inside.Unary
 	g.web = web.New(web.Config{
 		Gateway: h, ClientAddr: cfg.Clients.Addr, Callers: h.callers, Trace: h.trace, Hosts: h.hosts,
 		Overload: cfg.Capacity.Overload, Queue: queue, Bodies: g.bodies, Calls: h.shares.calls,
 		Unauthenticated: h.shares.unauthenticated, Results: h.shares.results, Stall: cfg.Clients.Stall,
 	})
 	g.doors, err = frontdoor.New(frontdoor.Config{Web: g.web, Conn: inside, Inbox: cfg.Doors.Inbox, MCP: g.mcp,
-		REST: api, Connect: overConnect, CORS: cfg.Doors.CORS, Leaving: g.leaving})
+		REST: api, Connect: cfg.Doors.Connect, CORS: cfg.Doors.CORS, Leaving: g.leaving})
 	if err != nil {
 		return nil, fmt.Errorf("front doors: %w", err)
 	}

@@ -21,8 +21,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// TestConnectRequestsOfUnknownLength: a request of Connect whose length is unknown is served by connect-go, and one
-// with a length is not. Both have the same responses: status, headers, trailers, errors, compression.
+// TestConnectRequestsOfUnknownLength: a request of Connect has the same response with a length and without: status,
+// headers, trailers, errors, compression.
 func TestConnectRequestsOfUnknownLength(t *testing.T) {
 	t.Parallel()
 	f := startFront(t, call.Doc, call.Doc)

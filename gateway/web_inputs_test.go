@@ -41,7 +41,7 @@ func TestWebInputs(t *testing.T) {
 		"health by curl":     {checkPath, "application/json", "{}", nil, 200, `"SERVING"`},
 		"a charset":          {checkPath, "application/json; charset=utf-8", "{}", nil, 200, `"SERVING"`},
 		"a type in capitals": {checkPath, "Application/JSON", "{}", nil, 200, `"SERVING"`},
-		"base64":             {checkPath, "application/grpc-web-text", "AAAAAAA=", nil, 200, "AAAAAAIIAQ=="},
+		"base64":             {checkPath, "application/grpc-web-text", "AAAAAAA=", nil, 200, "AAAAAAIIAYAAAAAQ"},
 		"no JSON":            {invokePath, "application/json", `{"configJson": hunter2`, nil, 400, "REQUEST_MALFORMED"},
 		"a wrong type": {invokePath, "application/json", `{"configJson":"hunter2!","toolName":{"hunter2":1}}`, nil,
 			400, "(line 1:"},

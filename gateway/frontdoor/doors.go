@@ -48,7 +48,7 @@ func New(cfg Config) (*Doors, error) {
 	s.SetDoors(
 		inbox.New(cfg.Inbox, api),
 		cfg.MCP,
-		connect.New(cfg.Conn, cfg.Connect),
+		connect.New(connect.Over(cfg.Conn), cfg.Connect),
 		api,
 	)
 	// The middleware of every request, outermost first.

@@ -10,24 +10,20 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/relay"
 )
 
 // clientStream implements grpc.ClientStream on a relay.ClientStream.
 type clientStream struct {
-	stream     *relay.ClientStream
+	ByteStream
 	ctx        context.Context
 	cancel     context.CancelFunc
 	codec      codec
-	max        int // bytes of a response message; 0 means no limit
 	authority  string
-	oneMessage bool          // the method is not client-streaming
-	oneAnswer  bool          // the method is not server-streaming
-	answered   bool          // the only response message was received
-	hold       relay.Account // charged for copies of messages; optional
-	held       int64         // bytes charged for the longest message
+	oneMessage bool // the method is not client-streaming
+	oneAnswer  bool // the method is not server-streaming
+	answered   bool // the only response message was received
 	headers    []*metadata.MD
 	trailers   []*metadata.MD
 	onFinish   []func(error)
@@ -45,16 +41,10 @@ func (s *clientStream) SendMsg(m any) error {
 	if err != nil {
 		return s.finish(undecodable.ofRequest())
 	}
-	if err = s.stream.Send(relay.Message{Data: data}); err != nil && s.oneMessage {
+	if err = s.Send(data); err != nil && s.oneMessage {
 		return nil // as in grpc-go: otherwise generated code of such methods would return io.EOF instead of the status
 	}
 	return err
-}
-
-// CloseSend implements grpc.ClientStream.
-func (s *clientStream) CloseSend() error {
-	s.stream.CloseSend()
-	return nil
 }
 
 // Header implements grpc.ClientStream.
@@ -81,19 +71,13 @@ func (s *clientStream) RecvMsg(m any) error {
 	if s.oneAnswer && s.answered {
 		return io.EOF
 	}
-	msg, err := s.stream.Recv(nil)
-	switch {
-	case errors.Is(err, io.EOF):
-		if err = StatusError(s.stream.Status()); err == nil {
-			_ = s.finish(nil)
-			return io.EOF
-		}
-	case err != nil:
-		err = errorOf(err)
-	default:
-		if err = s.reserve(len(msg.Data)); err == nil {
-			err = s.decode(msg, m)
-		}
+	data, err := s.Receive(nil)
+	if err == io.EOF { //nolint:errorlint // the error of Receive itself
+		_ = s.finish(nil)
+		return io.EOF
+	}
+	if err == nil && s.codec.unmarshal(data, m) != nil {
+		err = undecodable.ofAnswer()
 	}
 	if err == nil && s.oneAnswer {
 		s.answered = true
@@ -101,45 +85,6 @@ func (s *clientStream) RecvMsg(m any) error {
 	}
 	if err != nil {
 		return s.finish(err)
-	}
-	return nil
-}
-
-// Number of copies of a message that exist at once: as received, decoded, and as written to a client. Messages of up
-// to freeMessage bytes are not charged.
-const (
-	copies      = 3
-	freeMessage = 16 << 10
-)
-
-// reserve charges the longest message so far: the previous message was written before the next one is received.
-func (s *clientStream) reserve(n int) error {
-	more := int64(copies*n) - s.held
-	if s.hold == nil || n <= freeMessage || more <= 0 {
-		return nil
-	}
-	if !s.hold.Reserve(more) {
-		if by, ok := s.hold.(interface{ Exceeded() error }); ok {
-			return by.Exceeded()
-		}
-		return status.Error(codes.ResourceExhausted, "there is no room for the response")
-	}
-	s.held += more
-	return nil
-}
-
-// decode decodes a message of the response.
-func (s *clientStream) decode(msg relay.Message, m any) error {
-	data := msg.Data
-	if msg.Compressed {
-		header, _ := s.stream.Header()
-		var wrong *fault
-		if data, wrong = inflate(encodingOf(header), data, s.max); wrong != nil {
-			return wrong.ofAnswer()
-		}
-	}
-	if s.codec.unmarshal(data, m) != nil {
-		return undecodable.ofAnswer()
 	}
 	return nil
 }

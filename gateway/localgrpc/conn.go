@@ -65,7 +65,8 @@ func (c *Conn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method stri
 }
 
 func (c *Conn) open(ctx context.Context, method string, opts []grpc.CallOption) (*clientStream, error) {
-	s := &clientStream{max: c.MaxMessage, authority: DefaultAuthority, codec: protobuf()}
+	s := &clientStream{authority: DefaultAuthority, codec: protobuf()}
+	s.max = c.MaxMessage
 	for _, o := range opts {
 		if err := s.apply(o); err != nil {
 			return nil, err
@@ -74,15 +75,10 @@ func (c *Conn) open(ctx context.Context, method string, opts []grpc.CallOption) 
 	md, _ := metadata.FromOutgoingContext(ctx)
 	q := relay.Request{Path: method, Authority: s.authority, Header: fieldsOf(acceptedEncodings(), md),
 		MaxMessage: s.max}
-	if c.Caller != nil {
-		c.Caller(ctx, &q)
-	}
 	s.ctx, s.cancel = context.WithCancel(ctx)
-	s.hold, q.Hold = q.Hold, nil
-	var err error
-	if s.stream, err = c.begin(s.ctx, q); err != nil {
+	if err := c.openBytes(s.ctx, q, &s.ByteStream); err != nil {
 		s.cancel()
-		return nil, errorOf(err)
+		return nil, err
 	}
 	return s, nil
 }

@@ -80,6 +80,9 @@ func (s *ClientStream) Header() (header []Field, come bool) {
 	}
 }
 
+// Ready reports whether Recv returns at once.
+func (s *ClientStream) Ready() bool { return s.end.ready() }
+
 // Status returns the result of the call, after Recv has returned io.EOF.
 func (s *ClientStream) Status() Status {
 	s.end.mu.Lock()

@@ -146,6 +146,14 @@ func (e *localEnd) take(buf []byte) (m Message, tell bool, err error) {
 	return m, false, io.EOF
 }
 
+// ready reports whether receive returns without waiting.
+func (e *localEnd) ready() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	have, need := e.front()
+	return have >= need || e.inEnd || e.tooMuch
+}
+
 // isDue reports whether the shard must be notified of the taken bytes: to replenish the window, to free the buffer, or
 // because the message at the front needs more window.
 func (e *localEnd) isDue() bool {

@@ -7,24 +7,15 @@ import (
 	"strings"
 	"time"
 
-	"connectrpc.com/connect"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
-	"github.com/capgate/capgate/gateway/frontdoor/stream"
-	"github.com/capgate/capgate/gateway/frontdoor/unary"
-	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/lib/response"
 )
 
 // Config configures the front door. The zero value is valid.
 type Config struct {
 	MaxMessage int           // maximum size of a message in bytes; default 16 MiB
 	Stall      time.Duration // maximum time without progress of a client's body or of its reads; default 1 min
-	Unary      unary.Make    // makes the calls that bypass connect-go; nil means none do
 }
 
 func (c Config) withDefaults() Config {
@@ -32,35 +23,19 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// compressFrom is the minimum length in bytes of compressed messages, for clients that accept compression.
-const compressFrom = 1 << 10
-
 // Handler serves gRPC-Web and Connect. It is safe for concurrent use and need not be closed.
 type Handler struct {
-	cfg    Config
-	conn   grpc.ClientConnInterface
-	errors *connect.ErrorWriter
-	unary  *connect.Handler // Connect without envelopes
-	stream *connect.Handler // Connect with envelopes, and gRPC-Web, where unary calls have the same form
+	cfg   Config
+	calls Calls
 }
 
-// New returns a Handler that makes its calls over conn.
-func New(conn grpc.ClientConnInterface, cfg Config) *Handler {
-	h := &Handler{cfg: cfg.withDefaults(), conn: conn}
-	options := connect.WithHandlerOptions(
-		connect.WithCodec(codec("proto")), connect.WithCodec(codec("json")),
-		connect.WithCodec(codec("json; charset=utf-8")), connect.WithReadMaxBytes(h.cfg.MaxMessage),
-		connect.WithCompressMinBytes(compressFrom))
-	h.errors = connect.NewErrorWriter(options)
-	h.unary = connect.NewUnaryHandler("", h.passUnary, options)
-	h.stream = connect.NewBidiStreamHandler("", h.passStream, options)
-	return h
-}
+// New returns a Handler that makes its calls by calls.
+func New(calls Calls, cfg Config) *Handler { return &Handler{cfg.withDefaults(), calls} }
 
 // ServeHTTP serves one request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	p, t := protocolOf(r), targetOf(r)
-	if p = t.formOf(p); p == none {
+	t := targetOf(r)
+	if t.protocol == none || t.typ == "" && t.protocol != connectUnary {
 		problem.Write(w, r, unsupportedType)
 		return
 	}
@@ -68,41 +43,30 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	out := bodybudget.WriteTimeout(w, h.cfg.Stall)
 	defer out.End()
 	w = out
-	r = r.WithContext(context.WithValue(r.Context(), targetKey{}, t))
 	in := bodybudget.StallTimeout(w, r.Body, h.cfg.Stall)
 	t.body = &heldBody{Reader: bodybudget.FromContext(r.Context()).Reader(in, expected(r, int64(h.cfg.MaxMessage)))}
-	r.Body = t.body
-	if p == grpcWebText {
-		r.Header = r.Header.Clone()
-		w, r.Body = asText(w, r)
+	if t.protocol == grpcWebText {
+		w, t.body.Reader = newTextWriter(w), &textBody{Reader: t.body.Reader}
 	}
-	if err := checkHeader(r, p); err != nil {
-		h.refuse(w, r, err)
+	if err := checkHeader(r, t.protocol); err != nil {
+		t.refuse(w, r, err)
 		return
 	}
-	if p == connectUnary {
-		if !h.direct(w, r, t) {
-			h.serveUnary(w, r, t)
-		}
+	if t.typ == "" {
+		t.refuse(w, r, t.unread(r.Context(), errMalformed))
 		return
 	}
-	// For HTTP/1.1, connect-go requires full-duplex I/O, or does not stream at all.
-	r.ProtoMajor, r.ProtoMinor = 2, 0
-	stream.Unbuffered(w.Header())
-	h.stream.ServeHTTP(w, r)
-}
-
-// serveUnary serves a request without envelopes.
-func (h *Handler) serveUnary(w http.ResponseWriter, r *http.Request, t *target) {
-	out := &response.Replaced{ResponseWriter: w, Withhold: func(status int) bool {
-		return !t.begun && status >= http.StatusBadRequest
-	}}
-	h.unary.ServeHTTP(out, r)
-	for _, code := range []codes.Code{codes.ResourceExhausted, codes.DeadlineExceeded, codes.InvalidArgument} {
-		if out.Status == status.HTTP(code) || out.Status != 0 && code == codes.InvalidArgument {
-			h.refuse(w, r, t.unread(connect.Code(code)))
-			return
-		}
+	if timeout, ok := h.Timeout(r); ok {
+		ctx, cancel := context.WithTimeout(r.Context(), timeout)
+		defer cancel()
+		r = r.WithContext(ctx)
+	}
+	switch {
+	case t.protocol == connectUnary:
+		h.serveUnary(w, r, t)
+	case t.isWeb() && h.serveWebUnary(w, r, t):
+	default:
+		h.serveStream(w, r, t)
 	}
 }
 

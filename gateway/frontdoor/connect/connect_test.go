@@ -11,43 +11,38 @@ import (
 	"testing/iotest"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/metadata"
-
+	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// endless is a connection whose calls are streams that never end by themselves.
+// endless makes calls that are streams that never end by themselves.
 type endless struct {
-	grpc.ClientConnInterface
 	over chan struct{} // closed with the one stream
 }
 
-func (e *endless) NewStream(ctx context.Context, _ *grpc.StreamDesc, _ string,
-	_ ...grpc.CallOption) (grpc.ClientStream, error) {
-	context.AfterFunc(ctx, func() { close(e.over) })
-	return &endlessStream{ctx: ctx}, nil
+func (e *endless) calls() Calls {
+	return Calls{Unary: func(context.Context, *relay.Request, []byte, *relay.Response) {},
+		Open: func(ctx context.Context, _ relay.Request) (Stream, error) { return &endlessStream{e.over, ctx}, nil }}
 }
 
 type endlessStream struct {
-	grpc.ClientStream
-	ctx context.Context
+	over chan struct{}
+	ctx  context.Context
 }
 
-func (s *endlessStream) Header() (metadata.MD, error) { return nil, nil }
-func (s *endlessStream) Trailer() metadata.MD         { return nil }
-func (s *endlessStream) SendMsg(any) error            { return nil }
-func (s *endlessStream) CloseSend() error             { return nil }
-func (s *endlessStream) RecvMsg(m any) error {
-	m.(*message).data = make([]byte, 1<<20)
-	return s.ctx.Err()
-}
+func (s *endlessStream) Fields() ([]relay.Field, bool)  { return nil, true }
+func (s *endlessStream) TrailerFields() []relay.Field   { return nil }
+func (s *endlessStream) Send([]byte) error              { return nil }
+func (s *endlessStream) CloseSend() error               { return nil }
+func (s *endlessStream) Ready() bool                    { return true }
+func (s *endlessStream) Cancel()                        { close(s.over) }
+func (s *endlessStream) Receive([]byte) ([]byte, error) { return make([]byte, 1<<20), s.ctx.Err() }
 
 // serve returns a front door of streams that never end, and a connection to it.
 func serve(t *testing.T) (*endless, net.Conn) {
 	t.Helper()
 	conn := &endless{over: make(chan struct{})}
-	srv := httptest.NewServer(New(conn, Config{Stall: 100 * time.Millisecond}))
+	srv := httptest.NewServer(New(conn.calls(), Config{Stall: 100 * time.Millisecond}))
 	check.Cleanup(t, srv.Close)
 	client, err := net.Dial("tcp", srv.Listener.Addr().String())
 	check.Must(t, err)
@@ -98,7 +93,7 @@ func TestTextBody(t *testing.T) {
 			if slow {
 				in = iotest.OneByteReader(in)
 			}
-			got, err := io.ReadAll(&textBody{ReadCloser: io.NopCloser(in)})
+			got, err := io.ReadAll(&textBody{Reader: in})
 			if (err == nil) != test.good || test.good && string(got) != test.want {
 				t.Errorf("%.20q: %d bytes, %v", test.in, len(got), err)
 			}

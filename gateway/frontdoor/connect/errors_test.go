@@ -4,17 +4,22 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
 	"connectrpc.com/connect"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	spb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/codes"
 	grpcstatus "google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
@@ -58,7 +63,7 @@ func TestOnlyTheFirstMessageIsBeforeTheCall(t *testing.T) {
 		"the first":  {[]string{"?"}, "true"},
 		"the second": {[]string{"{}", "?"}, ""},
 	} {
-		srv := httptest.NewServer(New(&endless{over: make(chan struct{})}, Config{}))
+		srv := httptest.NewServer(New((&endless{over: make(chan struct{})}).calls(), Config{}))
 		var body []byte
 		for _, m := range test.messages {
 			body = append(body, enveloped(m)...)
@@ -80,7 +85,7 @@ func TestOnlyTheFirstMessageIsBeforeTheCall(t *testing.T) {
 // TestOneReading: a message that JSON parsers read differently is rejected as a body of the JSON API is.
 func TestOneReading(t *testing.T) {
 	t.Parallel()
-	srv := httptest.NewServer(New(&endless{over: make(chan struct{})}, Config{}))
+	srv := httptest.NewServer(New((&endless{over: make(chan struct{})}).calls(), Config{}))
 	t.Cleanup(srv.Close)
 	for text, want := range map[string]string{
 		`{"toolName":"a","toolName":"b"}`: "the message has a name twice in one object, at byte 16",
@@ -113,30 +118,68 @@ func TestErrorsOfCalls(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		err       error
-		code      connect.Code
+		code      codes.Code
 		challenge string
 	}{
-		"another":        {grpcstatus.Error(codes.NotFound, ""), connect.CodeNotFound, ""},
-		"the last":       {grpcstatus.Error(codes.Unauthenticated, ""), connect.CodeUnauthenticated, "Bearer"},
-		"without a name": {grpcstatus.Error(codes.Unauthenticated+1, ""), connect.CodeUnknown, ""},
-		"of a backend":   {unauthenticated("example.com"), connect.CodeUnauthenticated, "Bearer"},
-		"of the gateway": {unauthenticated(status.Domain), connect.CodeUnauthenticated, `Bearer error="invalid_token"`},
+		"another":        {grpcstatus.Error(codes.NotFound, ""), codes.NotFound, ""},
+		"the last":       {grpcstatus.Error(codes.Unauthenticated, ""), codes.Unauthenticated, "Bearer"},
+		"without a name": {grpcstatus.Error(codes.Unauthenticated+1, ""), codes.Unknown, ""},
+		"of a backend":   {unauthenticated("example.com"), codes.Unauthenticated, "Bearer"},
+		"of the gateway": {unauthenticated(status.Domain), codes.Unauthenticated, `Bearer error="invalid_token"`},
 	} {
-		err := errorOf(test.err)
-		if err.Code() != test.code || err.Meta().Get("WWW-Authenticate") != test.challenge {
-			t.Errorf("%s: %v, %v", name, err, err.Meta())
+		failed := failureOf(test.err, call.Sent)
+		if failed.status.Code() != test.code || failed.meta.Get("WWW-Authenticate") != test.challenge {
+			t.Errorf("%s: %v, %v", name, failed, failed.meta)
 		}
 	}
 }
 
-// TestMessagesAreKept: a message is its own, as the memory that it was read into is used for the next request.
-func TestMessagesAreKept(t *testing.T) {
+// TestErrorsInTheFormOfConnectGo: every code, texts that need an encoding, and details have the form that connect-go
+// gives them.
+func TestErrorsInTheFormOfConnectGo(t *testing.T) {
 	t.Parallel()
-	var m message
-	memory := []byte("mine")
-	check.Must(t, codec("proto").Unmarshal(memory, &m))
-	copy(memory, "theirs")
-	if string(m.data) != "mine" {
-		t.Errorf("the message has become %q", m.data)
+	reference := connect.NewErrorWriter()
+	info, err := anypb.New(&errdetails.ErrorInfo{Domain: "a.example", Reason: "<R>"})
+	check.Must(t, err)
+	unknown := &anypb.Any{TypeUrl: "example.com/a.B", Value: []byte{1, 2}}
+	for code := codes.Canceled; code <= codes.Unauthenticated; code++ {
+		for _, text := range []string{"", "plain", "100% naïve\n<&>\x7f"} {
+			st := &spb.Status{Code: int32(code), Message: text, Details: []*anypb.Any{info, unknown}}
+			want := connect.NewError(connect.Code(code), errors.New(text))
+			if code == codes.Unauthenticated {
+				want.Meta().Set("WWW-Authenticate", "Bearer")
+			}
+			for _, d := range st.GetDetails() {
+				detail, err := connect.NewErrorDetail(d)
+				check.Must(t, err)
+				want.AddDetail(detail)
+			}
+			for _, typ := range []string{"application/grpc-web+proto", "application/connect+json", "application/json"} {
+				r := httptest.NewRequest(http.MethodPost, "/a.B/C", nil)
+				r.Header.Set("Content-Type", typ)
+				got, wanted := httptest.NewRecorder(), httptest.NewRecorder()
+				check.Must(t, reference.Write(wanted, r, want))
+				targetOf(r).refuse(got, r, grpcstatus.ErrorProto(st))
+				if got.Code != wanted.Code || got.Body.String() != wanted.Body.String() ||
+					!maps.EqualFunc(got.Header(), wanted.Header(), slices.Equal) {
+					t.Errorf("%s, %v, %q:\n%d %v %s\nwant\n%d %v %s", typ, code, text, got.Code, got.Header(), got.Body,
+						wanted.Code, wanted.Header(), wanted.Body)
+				}
+			}
+		}
+	}
+}
+
+// TestBodiesThatAreOneMessage: a message that was cut off, or is followed by something, is not served as one.
+func TestBodiesThatAreOneMessage(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]bool{
+		"\x00\x00\x00\x00\x00": true, "\x00\x00\x00\x00\x01a": true, "": false, "\x00\x00\x00\x00": false,
+		"\x00\x00\x00\x00\x01": false, "\x00\x00\x00\x00\x00a": false, "\x01\x00\x00\x00\x00": false,
+		"\x80\x00\x00\x00\x00": false,
+	} {
+		if isOne([]byte(body)) != want {
+			t.Errorf("%q: %t", body, !want)
+		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"net/http"
 
 	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/internal/call"
 )
 
 // inflated is the maximum ratio of decompression with gzip (RFC 1951: 258 bytes from two bits).
@@ -30,7 +32,7 @@ func expected(r *http.Request, most int64) int64 {
 // net/http would continue to read first.
 type heldBody struct {
 	io.Reader
-	failed error // as the client gets it, where it is the gateway's own; nil means none
+	failed *failure // as the client gets it, where it is the gateway's own; nil means none
 }
 
 // Close implements io.Closer.
@@ -40,7 +42,7 @@ func (b *heldBody) Close() error { return nil }
 func (b *heldBody) Read(p []byte) (int, error) {
 	n, err := b.Reader.Read(p)
 	if _, refused := status.FromError(err); refused && err != nil {
-		b.failed = errorOf(err)
+		b.failed = failureOf(err, call.NotSent)
 		err = b.failed
 	}
 	return n, err

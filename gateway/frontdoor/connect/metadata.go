@@ -1,14 +1,11 @@
 package connect
 
 import (
-	"context"
+	"encoding/base64"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
-
-	"connectrpc.com/connect"
-	"google.golang.org/grpc/metadata"
 
 	"github.com/capgate/capgate/gateway/frontdoor/header"
 	"github.com/capgate/capgate/gateway/localgrpc"
@@ -26,10 +23,10 @@ func (*Handler) Headers() header.Door {
 			"Grpc-Accept-Encoding", "Connect-Content-Encoding", "Connect-Accept-Encoding"}}
 }
 
-// binary is the suffix of metadata names with binary values.
-const binary = "-bin"
+// binarySuffix is the suffix of metadata names with binary values.
+const binarySuffix = "-bin"
 
-// Timeout implements web.Door. connect-go rejects a request with a malformed timeout.
+// Timeout implements web.Door. checkHeader rejects a malformed timeout.
 func (*Handler) Timeout(r *http.Request) (timeout time.Duration, present bool) {
 	switch protocolOf(r) {
 	case connectUnary, connectStream:
@@ -42,21 +39,13 @@ func (*Handler) Timeout(r *http.Request) (timeout time.Duration, present bool) {
 	return 0, false
 }
 
-// outgoing adds a request's headers to the metadata of ctx, except headers of HTTP, of the protocol, and of browsers.
-func outgoing(ctx context.Context, from http.Header) (context.Context, error) {
-	md := metadata.MD{}
-	if err := eachMetadata(from, func(name, value string) { md.Append(name, value) }); err != nil {
-		return nil, err
-	}
-	return metadata.NewOutgoingContext(ctx, md), nil
-}
-
-// eachMetadata visits the metadata of a request's headers, with the bytes of binary values. Cookies are excluded:
-// browsers send them automatically, and tools must not see them.
+// eachMetadata visits the metadata of a request's headers: all but headers of HTTP, of the protocol, and of browsers.
+// Binary values are base64 without padding. Cookies are excluded: browsers send them automatically, and tools must not
+// see them.
 func eachMetadata(from http.Header, visit func(name, value string)) error {
 	for name, values := range from {
 		name = strings.ToLower(name)
-		if header.Is(name, header.NoMetadata) {
+		if header.Is(name, header.NoMetadata) || localgrpc.Reserved(name) {
 			continue
 		}
 		for _, v := range values {
@@ -73,7 +62,7 @@ func eachMetadata(from http.Header, visit func(name, value string)) error {
 }
 
 func visitValues(name, value string, visit func(name, value string)) error {
-	if !strings.HasSuffix(name, binary) {
+	if !strings.HasSuffix(name, binarySuffix) {
 		if !header.IsASCII(value) {
 			return refused("METADATA_INVALID", call.InvalidArgument, "the header %s may only contain printable ASCII",
 				name)
@@ -82,44 +71,55 @@ func visitValues(name, value string, visit func(name, value string)) error {
 		return nil
 	}
 	for v := range strings.SplitSeq(value, ",") { // several values in one header are common
-		raw, err := connect.DecodeBinaryHeader(strings.TrimSpace(v))
-		if err != nil {
+		raw, ok := decodeBinary(v)
+		if !ok {
 			return refused("METADATA_INVALID", call.InvalidArgument, "the header %s must be base64", name)
 		}
-		visit(name, string(raw))
+		visit(name, base64.RawStdEncoding.EncodeToString(raw))
 	}
 	return nil
 }
 
-// addFields writes the header fields or the trailers of a response like addTo.
-func addFields(to http.Header, prefix string, fields []relay.Field) {
-	for _, f := range fields {
-		if header.Is(f.Name, header.NoHeader) || localgrpc.Reserved(f.Name) {
-			continue
-		}
-		if !strings.HasSuffix(f.Name, binary) {
-			to.Add(prefix+f.Name, f.Value)
-			continue
-		}
-		for v := range strings.SplitSeq(f.Value, ",") {
-			if raw, err := connect.DecodeBinaryHeader(strings.TrimSpace(v)); err == nil {
-				to.Add(prefix+f.Name, connect.EncodeBinaryHeader(raw))
-			}
+// decodeBinary decodes a binary value, with or without padding.
+func decodeBinary(v string) ([]byte, bool) {
+	v = strings.TrimSpace(v)
+	decoder := base64.RawStdEncoding
+	if len(v)%4 == 0 { // it is padded, or needs no padding
+		decoder = base64.StdEncoding
+	}
+	raw, err := decoder.DecodeString(v)
+	return raw, err == nil
+}
+
+// eachValue visits the values of a field of a response that clients receive: not of names that have a meaning for
+// browsers, or for the protocol.
+func eachValue(f relay.Field, visit func(value string)) {
+	if header.Is(f.Name, header.NoHeader) || localgrpc.Reserved(f.Name) {
+		return
+	}
+	if !strings.HasSuffix(f.Name, binarySuffix) {
+		visit(f.Value)
+		return
+	}
+	for v := range strings.SplitSeq(f.Value, ",") {
+		if raw, ok := decodeBinary(v); ok {
+			visit(base64.RawStdEncoding.EncodeToString(raw))
 		}
 	}
 }
 
-// addTo writes metadata as headers, except names with a meaning for browsers.
-func addTo(to http.Header, md metadata.MD) {
-	for name, values := range md {
-		if name = strings.ToLower(name); header.Is(name, header.NoHeader) {
-			continue
-		}
-		for _, v := range values {
-			if strings.HasSuffix(name, binary) {
-				v = connect.EncodeBinaryHeader([]byte(v))
-			}
-			to.Add(name, v)
+// addFields writes the header fields or the trailers of a response.
+func addFields(to http.Header, prefix string, fields []relay.Field) {
+	for _, f := range fields {
+		eachValue(f, func(value string) { to.Add(prefix+f.Name, value) })
+	}
+}
+
+// addFields adds fields of a response to the headers of its error. Those of clients' requests have another meaning.
+func (f *failure) addFields(fields []relay.Field) {
+	for _, field := range fields {
+		if field.Name != "host" && field.Name != "user-agent" {
+			eachValue(field, func(value string) { f.meta.Add(field.Name, value) })
 		}
 	}
 }

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"net/http"
 
-	"connectrpc.com/connect"
 	"google.golang.org/grpc/codes"
-	grpcstatus "google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/frontdoor/request"
@@ -27,43 +25,22 @@ func refused(reason string, kind call.Kind, format string, args ...any) error {
 	return &call.Refusal{Kind: kind, Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// said returns an error for the client.
-func said(err error, p call.Progress) error {
-	var r *call.Refusal
-	if !errors.As(err, &r) {
-		return err
-	}
-	return errorOf(status.Of(r, p).Err())
-}
-
 // rejected records a request that is rejected before its call, and returns the error for the client.
-func rejected(ctx context.Context, err error) error {
+func rejected(ctx context.Context, err error) *failure {
 	r := &call.Refusal{Kind: call.InvalidArgument}
 	errors.As(err, &r)
 	request.Rejected(ctx, status.CodeOf(r.Kind), r.Reason)
-	return said(err, call.NotSent)
+	return failureOf(err, call.NotSent)
 }
 
-// errorOf returns the Connect error for the error of a gRPC call.
-func errorOf(err error) *connect.Error {
-	st := grpcstatus.Convert(err)
-	code := st.Code()
-	if code == codes.OK || code > codes.Unauthenticated { // the code has no name
-		code = codes.Unknown
+// refuse rejects a request before its call.
+func (t *target) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	failed := rejected(r.Context(), err)
+	if t.protocol == connectUnary || !t.isWeb() && !isVersion(r) { // the other version may have no streams
+		failed.writeUnary(w)
+		return
 	}
-	failed := connect.NewError(connect.Code(code), errors.New(st.Message()))
-	for _, d := range st.Proto().GetDetails() {
-		if detail, wrong := connect.NewErrorDetail(d); wrong == nil {
-			failed.AddDetail(detail)
-		}
-	}
-	if after := status.RetryAfter(status.DetailsOf(err).RetryAfter.Seconds()); after != "" {
-		failed.Meta().Set("Retry-After", after)
-	}
-	// A browser would attribute a backend's challenge to the gateway.
-	own := status.InfoOf(err)
-	if challenge := status.Challenge(code, own.GetReason(), own.GetMetadata()); challenge != "" {
-		failed.Meta().Set("WWW-Authenticate", challenge)
-	}
-	return failed
+	a := &reply{w: w, web: t.isWeb()}
+	w.Header()["Content-Type"] = []string{t.typ}
+	_ = a.end(failed, nil) // an error means that the client has disconnected
 }

@@ -1,32 +1,25 @@
 package connect
 
 import (
-	"context"
+	"mime"
 	"net/http"
 	"strings"
 
-	"google.golang.org/grpc"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 )
 
-// target is the method that a request calls.
+// target is the method that a request calls, and the form of its messages.
 type target struct {
 	path      string                        // in the form of gRPC
 	authority string                        // may name the capability
-	json      bool                          // the messages are JSON
 	schema    protoreflect.MethodDescriptor // nil means unknown
-	body      *heldBody                     // body of the request
-	// connect-go has read the request's header, and the message of a unary request
-	begun bool
-}
-
-type targetKey struct{}
-
-// targetFrom returns the target of the request of ctx.
-func targetFrom(ctx context.Context) *target {
-	t, _ := ctx.Value(targetKey{}).(*target)
-	return t
+	protocol  protocol
+	typ       string    // content type of the response, except that it is not base64; empty means unsupported
+	json      bool      // the messages are JSON
+	gzip      bool      // the request may be compressed
+	packs     bool      // the response may be compressed
+	body      *heldBody // body of the request
 }
 
 func targetOf(r *http.Request) *target {
@@ -39,16 +32,59 @@ func targetOf(r *http.Request) *target {
 			t.schema = s.Methods().ByName(protoreflect.Name(method))
 		}
 	}
+	if t.protocol = t.formOf(protocolOf(r)); t.protocol == none {
+		return t
+	}
+	t.typ = t.responseType(r.Header.Get("Content-Type"), typ)
+	coding, accept := t.codingHeaders()
+	t.gzip = r.Header.Get(coding) == "gzip"
+	t.packs = t.gzip || acceptsGzip(r.Header.Get(accept))
 	return t
+}
+
+// codingHeaders returns the names of the headers with the compression of the request, and the accepted ones.
+func (t *target) codingHeaders() (coding, accept string) {
+	switch t.protocol {
+	case connectUnary:
+		return "Content-Encoding", "Accept-Encoding"
+	case connectStream:
+		return "Connect-Content-Encoding", "Connect-Accept-Encoding"
+	case grpcWeb, grpcWebText, none:
+	}
+	return "Grpc-Encoding", "Grpc-Accept-Encoding"
+}
+
+// responseType returns the content type of the response to a request with a content type, whose media type is typ.
+// Parameters other than the charset of JSON are not supported.
+func (t *target) responseType(full, typ string) string {
+	if t.protocol == grpcWebText {
+		return typeWeb + strings.TrimPrefix(typ, typeWebText)
+	}
+	if full == typ {
+		return typ
+	}
+	typ, params, err := mime.ParseMediaType(full)
+	switch charset, ok := params["charset"]; {
+	case err != nil:
+		return ""
+	case len(params) == 0:
+		return typ
+	case !ok || len(params) > 1 || !t.json || !strings.EqualFold(charset, "utf-8"):
+		return ""
+	}
+	return mime.FormatMediaType(typ, map[string]string{"charset": "utf-8"})
+}
+
+// isWeb reports whether the protocol is gRPC-Web.
+func (t *target) isWeb() bool { return t.protocol == grpcWeb || t.protocol == grpcWebText }
+
+// isUnary reports whether the method is known to have no streams.
+func (t *target) isUnary() bool {
+	return t.schema != nil && !t.schema.IsStreamingClient() && !t.schema.IsStreamingServer()
 }
 
 // looksLikeMethod reports whether a path is that of a gRPC method, with a service in a package.
 func looksLikeMethod(path string) bool {
 	service, method, ok := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	return ok && strings.Contains(service, ".") && method != "" && !strings.Contains(method, "/")
-}
-
-// options returns the options of the in-process call.
-func (t *target) options(more ...grpc.CallOption) []grpc.CallOption {
-	return append(more, grpc.ForceCodecV2(wire{}), grpc.CallAuthority(t.authority))
 }

@@ -10,17 +10,11 @@ import (
 	"github.com/capgate/capgate/internal/lib/response"
 )
 
-// asText decodes the base64 of a request, and encodes that of the response: the form of gRPC-Web for browsers that
-// give pages nothing but text (gRPC-Web, "Text-encoded"). The caller must own the request's header.
-func asText(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, io.ReadCloser) {
-	plain := typeWeb + strings.TrimPrefix(mediaType(r.Header), typeWebText)
-	r.Header.Set("Content-Type", plain)
-	return newTextWriter(w), &textBody{ReadCloser: r.Body}
-}
+// The base64 form of gRPC-Web is for browsers that give pages nothing but text (gRPC-Web, "Text-encoded").
 
 // textBody decodes base64, which may have padding inside, because each message may be encoded separately.
 type textBody struct {
-	io.ReadCloser
+	io.Reader
 	ready []byte // decoded bytes not yet read
 	rest  []byte // partial group of four characters
 	err   error
@@ -43,7 +37,7 @@ func (b *textBody) Read(p []byte) (int, error) {
 func (b *textBody) fill() {
 	var in [4 << 10]byte
 	n := copy(in[:], b.rest)
-	m, err := b.ReadCloser.Read(in[n:])
+	m, err := b.Reader.Read(in[n:])
 	n += m
 	b.ready = b.buf[:0]
 	whole := n &^ 3

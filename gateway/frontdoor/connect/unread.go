@@ -1,32 +1,42 @@
 package connect
 
 import (
+	"context"
+	"errors"
 	"net/http"
+	"os"
 	"strconv"
-
-	"connectrpc.com/connect"
 
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 )
 
-// Errors of connect-go quote the request, and have no reason, so they are never sent.
+// Errors of messages.
+var (
+	errMalformed = errors.New("connect: malformed message")
+	errTooLong   = errors.New("connect: the message is too long")
+)
 
-// unread returns the error of a request or message that connect-go cannot read, by the code of connect-go's error.
-func (t *target) unread(code connect.Code) error {
+// unread returns the error for the client of a request or message that cannot be read.
+func (t *target) unread(ctx context.Context, err error) error {
 	switch {
 	case t.body.failed != nil:
 		return t.body.failed
-	case code == connect.CodeDeadlineExceeded:
-		return refused("DEADLINE_EXCEEDED", call.DeadlineExceeded, "the call's deadline has passed")
-	case code == connect.CodeResourceExhausted:
+	case errors.Is(err, errTooLong):
 		return refused("MESSAGE_TOO_LARGE", call.ResourceExhausted, "the message is longer than the gateway accepts")
+	case isLate(ctx, err):
+		return refused("DEADLINE_EXCEEDED", call.DeadlineExceeded, "the call's deadline has passed")
 	}
 	return refused("REQUEST_MALFORMED", call.InvalidArgument,
 		"the request is truncated, or its compression, encoding or envelopes do not match its headers")
 }
 
-// checkHeader validates the headers that connect-go would otherwise reject itself.
+// isLate reports whether a read has failed because of its deadline, or that of the call.
+func isLate(ctx context.Context, err error) bool {
+	return errors.Is(ctx.Err(), context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)
+}
+
+// checkHeader validates the headers of the protocol.
 func checkHeader(r *http.Request, p protocol) error {
 	coding, timeout, valid := "Grpc-Encoding", "Grpc-Timeout", func(v string) bool {
 		_, ok := relay.ParseTimeout(v)
@@ -38,7 +48,7 @@ func checkHeader(r *http.Request, p protocol) error {
 		if p == connectUnary {
 			coding = "Content-Encoding"
 		}
-		if v := r.Header.Get("Connect-Protocol-Version"); v != "" && v != "1" {
+		if !isVersion(r) {
 			return refused("METADATA_INVALID", call.InvalidArgument, "the header Connect-Protocol-Version must be 1")
 		}
 	case grpcWeb, grpcWebText, none:
@@ -60,7 +70,8 @@ func isMilliseconds(v string) bool {
 	return err == nil && len(v) <= digits
 }
 
-// refuse rejects a request before its call.
-func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	_ = h.errors.Write(w, r, rejected(r.Context(), err)) // an error means that the client has disconnected
+// isVersion reports whether a request of Connect has the version that the gateway supports.
+func isVersion(r *http.Request) bool {
+	v := r.Header.Get("Connect-Protocol-Version")
+	return v == "" || v == "1"
 }

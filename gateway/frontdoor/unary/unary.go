@@ -59,6 +59,24 @@ func (c *Call) Read(in io.Reader, n int) error {
 	return err
 }
 
+// ReadAll reads a body of at most n bytes, or its first n bytes. After an error, Body has what was read.
+func (c *Call) ReadAll(in io.Reader, n int) error {
+	if cap(c.Body) < n {
+		c.Body = make([]byte, n)
+	}
+	for c.Body = c.Body[:0]; len(c.Body) < n; {
+		m, err := in.Read(c.Body[len(c.Body):n])
+		c.Body = c.Body[:len(c.Body)+m]
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Begin returns Message without content: the message is appended to it.
 func (c *Call) Begin() []byte {
 	var room [relay.Headroom]byte

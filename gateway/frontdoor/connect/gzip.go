@@ -1,0 +1,56 @@
+package connect
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/capgate/capgate/internal/lib/strictgzip"
+)
+
+// compressFrom is the minimum length in bytes of compressed messages, for clients that accept compression.
+const compressFrom = 1 << 10
+
+var gzipOnly = []string{"gzip"} //nolint:gochecknoglobals // a constant
+
+// acceptsGzip reports whether a client names gzip: the protocols have no weights.
+func acceptsGzip(accept string) bool {
+	return accept != "" &&
+		slices.Contains(strings.FieldsFunc(accept, func(r rune) bool { return r == ',' || r == ' ' }), "gzip")
+}
+
+//nolint:gochecknoglobals // memory, shared by all calls
+var gzipWriters = sync.Pool{New: func() any { return gzip.NewWriter(io.Discard) }}
+
+func compressed(data []byte) []byte {
+	var out bytes.Buffer
+	z := gzipWriters.Get().(*gzip.Writer)
+	z.Reset(&out)
+	_, _ = z.Write(data) // to memory
+	_ = z.Close()
+	z.Reset(io.Discard)
+	gzipWriters.Put(z)
+	return out.Bytes()
+}
+
+// inflate decompresses a message of at most most bytes.
+func inflate(data []byte, most int) ([]byte, error) {
+	if len(data) == 0 {
+		return nil, nil
+	}
+	z, err := strictgzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil, errMalformed
+	}
+	out, err := io.ReadAll(io.LimitReader(z, int64(most)+1))
+	switch {
+	case len(out) > most:
+		return nil, errTooLong
+	case err != nil:
+		return nil, errMalformed
+	}
+	return out, nil
+}

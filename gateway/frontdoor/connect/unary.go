@@ -1,0 +1,166 @@
+package connect
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"sync"
+
+	"github.com/capgate/capgate/gateway/frontdoor/request"
+	"github.com/capgate/capgate/gateway/frontdoor/unary"
+	"github.com/capgate/capgate/gateway/localgrpc"
+	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/call"
+)
+
+//nolint:gochecknoglobals // memory, shared by all calls
+var unaryCalls = sync.Pool{New: func() any { return new(unary.Call) }}
+
+func releaseCall(c *unary.Call) {
+	c.Clear()
+	unaryCalls.Put(c)
+}
+
+// serveUnary serves a request of Connect without envelopes.
+func (h *Handler) serveUnary(w http.ResponseWriter, r *http.Request, t *target) {
+	c := unaryCalls.Get().(*unary.Call)
+	defer releaseCall(c)
+	w.Header()["Accept-Encoding"] = gzipOnly
+	msg, err := h.readUnary(c, r, t)
+	if err != nil || isLate(r.Context(), nil) {
+		t.refuse(w, r, t.unread(r.Context(), err))
+		return
+	}
+	if err := t.request(c, r.Header, msg); err != nil {
+		t.refuse(w, r, err)
+		return
+	}
+	h.call(r.Context(), t, c)
+	if failed := t.respond(w, r, c, h.cfg.MaxMessage); failed != nil {
+		failed.writeUnary(w)
+	}
+}
+
+// readUnary reads the body of a request without envelopes.
+func (h *Handler) readUnary(c *unary.Call, r *http.Request, t *target) ([]byte, error) {
+	if err := h.readBody(c, r, t); err != nil {
+		return nil, err
+	}
+	if t.gzip {
+		return inflate(c.Body, h.cfg.MaxMessage)
+	}
+	return c.Body, nil
+}
+
+func (h *Handler) readBody(c *unary.Call, r *http.Request, t *target) error {
+	if n := r.ContentLength; n >= 0 && n <= unary.MaxBody && n <= int64(h.cfg.MaxMessage) {
+		return c.Read(t.body, int(n))
+	}
+	all := bytes.NewBuffer(c.Body[:0])
+	n, err := io.CopyN(all, t.body, int64(h.cfg.MaxMessage)+1)
+	c.Body = all.Bytes()
+	switch {
+	case n > int64(h.cfg.MaxMessage):
+		_, _ = io.Copy(io.Discard, t.body) // over HTTP/1.1, some clients read no response while they send
+		return errTooLong
+	case errors.Is(err, io.EOF):
+		return nil
+	}
+	return err
+}
+
+// request sets the metadata and the message of a call.
+func (t *target) request(c *unary.Call, from http.Header, msg []byte) error {
+	if err := eachMetadata(from, c.Add); err != nil {
+		return err
+	}
+	msg, err := t.decode(msg)
+	if err != nil {
+		return err
+	}
+	c.Message = append(c.Begin(), msg...)
+	return nil
+}
+
+func (h *Handler) call(ctx context.Context, t *target, c *unary.Call) {
+	c.Request = relay.Request{Path: t.path, Authority: t.authority, Header: c.Header, MaxMessage: h.cfg.MaxMessage}
+	h.calls.Unary(ctx, &c.Request, c.Message, &c.Response)
+}
+
+// result returns the message of the response to a call in the client's encoding, or the error of the call. The message
+// of a backend has at most most bytes.
+func (t *target) result(ctx context.Context, a *relay.Response, most int) ([]byte, error) {
+	msg, err := localgrpc.Message(a, most)
+	if err == nil && a.Compressed {
+		err = request.HoldResult(ctx, len(msg))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return t.encode(ctx, msg)
+}
+
+// respond writes the response to a call, or returns its error.
+func (t *target) respond(w http.ResponseWriter, r *http.Request, c *unary.Call, most int) *failure {
+	a := &c.Response
+	msg, err := t.result(r.Context(), a, most)
+	if err == nil && t.packs && len(msg) >= compressFrom {
+		err = request.HoldResult(r.Context(), len(msg))
+	}
+	if err != nil {
+		failed := failureOf(err, call.Sent)
+		failed.addFields(a.Header)
+		failed.addFields(a.Trailer)
+		return failed
+	}
+	head := w.Header()
+	addFields(head, "", a.Header)
+	addFields(head, "Trailer-", a.Trailer)
+	head["Content-Type"] = []string{t.typ}
+	if t.packs && len(msg) >= compressFrom {
+		msg, head["Content-Encoding"] = compressed(msg), gzipOnly
+	}
+	head["Content-Length"] = []string{strconv.Itoa(len(msg))}
+	_, _ = w.Write(msg) // fails only if the client has disconnected
+	return nil
+}
+
+// serveWebUnary serves a short request of gRPC-Web for a method without streams. It returns false for a request that is
+// not exactly one uncompressed message, which serveStream must serve.
+func (h *Handler) serveWebUnary(w http.ResponseWriter, r *http.Request, t *target) bool {
+	if !t.isUnary() || t.gzip || r.ContentLength < prefixLen || r.ContentLength > unary.MaxBody {
+		return false
+	}
+	c := unaryCalls.Get().(*unary.Call)
+	defer releaseCall(c)
+	err := c.ReadAll(t.body, int(r.ContentLength))
+	if err != nil || !isOne(c.Body) || len(c.Body)-prefixLen > h.cfg.MaxMessage || isLate(r.Context(), nil) {
+		t.body.Reader = io.MultiReader(bytes.NewReader(bytes.Clone(c.Body)), rest{t.body.Reader, err})
+		return false
+	}
+	if err := t.request(c, r.Header, c.Body[prefixLen:]); err != nil {
+		_ = newReply(w, t).end(rejected(r.Context(), err), nil) // an error means that the client has disconnected
+		return true
+	}
+	h.call(r.Context(), t, c)
+	_ = t.respondWeb(r.Context(), newReply(w, t), &c.Response, h.cfg.MaxMessage)
+	return true
+}
+
+// respondWeb writes the response to a call. The error means that the client has disconnected.
+func (t *target) respondWeb(ctx context.Context, a *reply, from *relay.Response, most int) error {
+	msg, err := t.result(ctx, from, most)
+	if err == nil || len(from.Header) > 0 {
+		a.begin(from.Header)
+	}
+	if err != nil {
+		return a.end(failureOf(err, call.Sent), from.Trailer)
+	}
+	if err := a.message(msg); err != nil {
+		return err
+	}
+	return a.end(nil, from.Trailer)
+}
