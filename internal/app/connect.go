@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/capgate/capgate/gateway/admin/registration"
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/gateway/upstream/protocols"
 	"github.com/capgate/capgate/health"
@@ -30,8 +29,7 @@ type Connected struct {
 func Connect(ctx context.Context, s *settings.Settings) (c Connected) {
 	others := protocols.Open(upstream.Options{})
 	defer others.Close()
-	members, problems := sources.Once(ctx, sourceSettings(s.Config),
-		sources.Options{ReadManifest: registration.ReadManifest})
+	members, problems := sources.Once(ctx, sourceSettings(s.Config), sources.Options{ReadManifest: readManifest})
 	c.Problems = problems
 	next := (&fleetplan.Planner{Others: others}).Plan(s, members)
 	others.Set(next.Served)

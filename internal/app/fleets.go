@@ -6,6 +6,7 @@ import (
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/fleetplan"
+	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/registry"
 	"github.com/capgate/capgate/internal/registry/sources"
 	"github.com/capgate/capgate/router"
@@ -41,13 +42,19 @@ func (f *fleets) sourceOf(capability, addr string) string {
 	return string(m.Source)
 }
 
+// manifest returns a manifest that backends announce, or nil.
+func (f *fleets) manifest(sum registry.Sum) *manifest.Manifest {
+	m, _ := f.sources.Manifest(sum).(*manifest.Manifest) // nil is one without a type
+	return m
+}
+
 // fleetsFeature routes calls to the fleets of the configuration.
 func fleetsFeature() feature {
 	ejected := newEjections()
 	return feature{
 		build: func(p *App) error {
 			p.fleets.planner = &fleetplan.Planner{Ejected: ejected.report, Limits: p.fleets.limits,
-				Others: p.fleets.upstreams, Text: p.fleets.sources.Manifest, Log: p.log}
+				Others: p.fleets.upstreams, Manifest: p.fleets.manifest, Log: p.log}
 			first := p.fleets.planner.Plan(p.started, nil)
 			table, err := router.NewTable(first.Routes, nil)
 			if err != nil {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/gateway/admin/registration"
+	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/registry"
 	"github.com/capgate/capgate/internal/registry/sources"
@@ -21,7 +22,7 @@ func sourcesFeature() feature {
 			p.fleets.registry = registry.New(p.store.Registrations(), registry.Settings{}, registry.Options{Log: p.log,
 				Changed: changed, Manifest: registration.ReadManifest})
 			p.fleets.sources = sources.Open(sourceSettings(p.started.Config), sources.Options{
-				Registry: p.fleets.registry, Changed: changed, ReadManifest: registration.ReadManifest, Log: p.log})
+				Registry: p.fleets.registry, Changed: changed, ReadManifest: readManifest, Log: p.log})
 			p.parts.services = append(p.parts.services, registration.New(p.fleets.registry, p.audit))
 			others := p.parts.Ready.Warnings
 			p.parts.Ready.Warnings = func() []string { return append(others(), p.fleets.sources.Warnings()...) }
@@ -37,6 +38,15 @@ func sourcesFeature() feature {
 		},
 		close: func(p *App) { p.fleets.sources.Close() },
 	}
+}
+
+// readManifest parses the manifest of a backend.
+func readManifest(text string) (registry.Document, *call.Refusal) {
+	m, refusal := registration.ParseManifest(text)
+	if refusal != nil {
+		return nil, refusal
+	}
+	return m, nil
 }
 
 // sourceSettings returns a configuration's settings of the sources.

@@ -35,7 +35,7 @@ func (b *manifests) of(p *Planner, members []registry.Member) (m *manifest.Manif
 		return nil, ""
 	}
 	capability := members[0].Capability
-	if m = b.parsed(p, sum, capability); m == nil {
+	if m = b.find(p, sum); m == nil {
 		return nil, ""
 	}
 	if b.inEffect[capability] != sum {
@@ -51,7 +51,7 @@ func (b *manifests) of(p *Planner, members []registry.Member) (m *manifest.Manif
 	}
 	others := map[string]bool{}
 	for other := range votes {
-		if o := b.parsed(p, other, capability); other != sum && o != nil {
+		if o := b.find(p, other); other != sum && o != nil {
 			for i := range o.Tools {
 				if name := o.Tools[i].Name; !own[name] {
 					others[name] = true
@@ -62,15 +62,14 @@ func (b *manifests) of(p *Planner, members []registry.Member) (m *manifest.Manif
 	return m, strings.Join(slices.Sorted(maps.Keys(others)), "\n")
 }
 
-// parsed returns nil for a manifest that was just withdrawn: the registry accepts no invalid one.
-func (b *manifests) parsed(p *Planner, sum registry.Sum, capability string) *manifest.Manifest {
+// find returns nil for a manifest that was just withdrawn.
+func (b *manifests) find(p *Planner, sum registry.Sum) *manifest.Manifest {
 	m := b.known[sum]
 	if m == nil {
 		m = b.next[sum]
 	}
 	if m == nil {
-		var err error
-		if m, err = manifest.Parse("manifest of "+capability, []byte(p.Text(sum))); err != nil {
+		if m = p.Manifest(sum); m == nil {
 			return nil
 		}
 	}

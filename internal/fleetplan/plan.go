@@ -42,9 +42,10 @@ type Plan struct {
 type Planner struct {
 	Ejected func(*router.Backend, router.Class, time.Duration)
 	Limits  *router.Limits
-	Others  upstream.Protocols        // of backends that the process serves
-	Text    func(registry.Sum) string // of an announced manifest; "" for one that is not known
-	Log     *slog.Logger
+	Others  upstream.Protocols // of backends that the process serves
+	// Manifest returns an announced manifest; nil for one that is not known.
+	Manifest func(registry.Sum) *manifest.Manifest
+	Log      *slog.Logger
 
 	announced manifests
 	fleets    map[string]*plannedFleet // by capability

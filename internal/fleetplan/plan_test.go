@@ -31,6 +31,17 @@ func settingsOf(n, backends int) *settings.Settings {
 	return &settings.Settings{Config: cfg}
 }
 
+// parsed returns the manifests of texts.
+func parsed(texts map[registry.Sum]string) func(registry.Sum) *manifest.Manifest {
+	return func(sum registry.Sum) *manifest.Manifest {
+		m, err := manifest.Parse("manifest", []byte(texts[sum]))
+		if err != nil {
+			return nil
+		}
+		return m
+	}
+}
+
 // A plan has the backends of the file and those that came since, each once.
 func TestPlanTakesMembers(t *testing.T) {
 	t.Parallel()
@@ -67,7 +78,7 @@ func TestPlanTakesManifests(t *testing.T) {
 		texts[m.Sum] = m.Text
 		return registry.Member{Capability: capability, Manifest: m.Sum}
 	}
-	p := &Planner{Text: func(sum registry.Sum) string { return texts[sum] }, Log: slog.New(slog.DiscardHandler)}
+	p := &Planner{Manifest: parsed(texts), Log: slog.New(slog.DiscardHandler)}
 	s := settingsOf(3, 0)
 	s.Config.Fleets[1].ManifestFile = "own"
 	s.Manifests = map[string]*manifest.Manifest{"own": {}}
@@ -121,7 +132,7 @@ func TestPlanKeepsToolsOfOtherManifests(t *testing.T) {
 		texts[m.Sum] = m.Text
 		return registry.Member{Capability: "caps", Addr: addr, Manifest: m.Sum}
 	}
-	p := &Planner{Text: func(sum registry.Sum) string { return texts[sum] }, Log: slog.New(slog.DiscardHandler)}
+	p := &Planner{Manifest: parsed(texts), Log: slog.New(slog.DiscardHandler)}
 	before, also, after := bring("a:1", "x", "y", "w"), bring("b:1", "x", "y", "w"), bring("c:1", "x", "z")
 	for _, test := range []struct {
 		members   []registry.Member
@@ -153,7 +164,7 @@ func TestManifestsOfTheClusterAreOnlyStricter(t *testing.T) {
 		texts[m.Sum] = m.Text
 		return registry.Member{Capability: "capability-00000", Addr: addr, Manifest: m.Sum, Source: source}
 	}
-	p := &Planner{Text: func(sum registry.Sum) string { return texts[sum] }, Log: slog.New(slog.DiscardHandler)}
+	p := &Planner{Manifest: parsed(texts), Log: slog.New(slog.DiscardHandler)}
 	pod, leased := bring("a:1", "x", kubernetes.Name), bring("b:1", "y", registry.Lease)
 	also, same := bring("c:1", "y", registry.Lease), bring("d:1", "y", kubernetes.Name)
 	for fleets := range 2 { // in the file

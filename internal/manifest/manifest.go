@@ -23,6 +23,9 @@ type Manifest struct {
 	Cache         bool // answers may be cached; environments only
 }
 
+// Capability returns the id.
+func (m *Manifest) Capability() string { return m.ID }
+
 // Tool is one function that agents can call.
 type Tool struct {
 	Name              string

@@ -43,6 +43,11 @@ func NewManifest(text string) Manifest {
 	return Manifest{sha256.Sum256([]byte(text)), text}
 }
 
+// Document is a parsed manifest.
+type Document interface {
+	Capability() string
+}
+
 // document is the text of a manifest.
 type document struct {
 	capability string // of the manifest; "": the text is not a manifest

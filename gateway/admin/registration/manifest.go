@@ -21,16 +21,25 @@ const (
 
 // ReadManifest returns the capability of a manifest, or its problems.
 func ReadManifest(text string) (capability string, refusal *call.Refusal) {
+	m, refusal := ParseManifest(text)
+	if refusal != nil {
+		return "", refusal
+	}
+	return m.ID, nil
+}
+
+// ParseManifest parses a manifest. Its problems are a refusal.
+func ParseManifest(text string) (m *manifest.Manifest, refusal *call.Refusal) {
 	m, err := manifest.Parse(manifestName, []byte(text))
 	if err == nil {
-		return m.ID, nil
+		return m, nil
 	}
 	refusal = &call.Refusal{Kind: call.InvalidArgument, Reason: "MANIFEST_INVALID",
 		Metadata: map[string]string{"file": manifestName}}
 	var all strictyaml.Errors
 	if !errors.As(err, &all) {
 		refusal.Message = untrusted.Clip(err.Error(), maxProblem)
-		return "", refusal
+		return nil, refusal
 	}
 	first := all[0]
 	refusal.Metadata["line"], refusal.Metadata["field"], refusal.Metadata["reason"] = strconv.Itoa(first.Line),
@@ -44,5 +53,5 @@ func ReadManifest(text string) (capability string, refusal *call.Refusal) {
 		lines = append(lines, untrusted.Clip(problem.Error(), maxProblem))
 	}
 	refusal.Message = strings.Join(lines, "; ")
-	return "", refusal
+	return nil, refusal
 }

@@ -33,8 +33,8 @@ const (
 // Bounds of what files and responses may have.
 const (
 	maxFile    = 1 << 20
-	maxPage    = 64 << 20
-	maxEvent   = 8 << 20 // an object in etcd has at most 1.5 MiB
+	maxPage    = 16 << 20 // a larger page is requested again in parts
+	maxEvent   = 8 << 20  // an object in etcd has at most 1.5 MiB
 	maxMessage = 16 << 10
 )
 
@@ -77,8 +77,15 @@ func (c *Client) Close() {
 	}
 }
 
-// get sends a GET request. It returns a StatusError for each response other than 200. The caller must close the body.
-func (c *Client) get(ctx context.Context, path string, query url.Values) (io.ReadCloser, error) {
+// wholeObjects is the media type of complete objects.
+const wholeObjects = "application/json"
+
+// metadataOf returns the media type of the metadata of objects, in a list or an event of a kind.
+func metadataOf(kind string) string { return "application/json;as=" + kind + ";g=meta.k8s.io;v=v1" }
+
+// get sends a GET request for a media type. It returns a StatusError for each response other than 200. The caller must
+// close the body.
+func (c *Client) get(ctx context.Context, path string, query url.Values, accept string) (io.ReadCloser, error) {
 	client, err := c.client()
 	if err != nil {
 		return nil, err
@@ -87,7 +94,7 @@ func (c *Client) get(ctx context.Context, path string, query url.Values) (io.Rea
 	if err != nil {
 		return nil, err
 	}
-	request.Header.Set("Accept", "application/json")
+	request.Header.Set("Accept", accept)
 	if c.config.TokenFile != "" {
 		token, err := readFile(c.config.TokenFile)
 		if err != nil {

@@ -3,6 +3,7 @@ package kubeapi
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -18,18 +19,24 @@ type page[T any] struct {
 	Items []T `json:"items"`
 }
 
+// errTooLarge is the error of a page beyond maxPage.
+var errTooLarge = fmt.Errorf("a page is larger than %d bytes", maxPage)
+
 // list replaces the objects by those of the server, and returns their version. After an error nothing has changed.
 func (m *Mirror[T]) list(ctx context.Context) (version string, err error) {
 	next := map[Key]T{}
 	limit, rest := m.o.PageSize, ""
 	for {
 		p, err := m.page(ctx, limit, rest)
-		if expired(err) && rest != "" { // the rest of the list has expired: all of it in one page is consistent
+		switch {
+		case expired(err) && rest != "": // the rest of the list has expired: all of it in one page is consistent
 			clear(next)
 			limit, rest = 0, ""
 			continue
-		}
-		if err != nil {
+		case errors.Is(err, errTooLarge) && limit > 1:
+			limit /= 2
+			continue
+		case err != nil:
 			return "", fmt.Errorf("list %s: %w", m.resource, err)
 		}
 		for i := range p.Items {
@@ -61,16 +68,36 @@ func (m *Mirror[T]) tooMany() error {
 
 // page reads a page of at most limit objects, or all that remain if limit is 0.
 func (m *Mirror[T]) page(ctx context.Context, limit int, rest string) (*page[T], error) {
-	ctx, cancel := context.WithTimeout(ctx, m.client.config.Timeout)
-	defer cancel()
-	query := m.query()
+	query := m.resource.query()
 	if limit > 0 {
 		query.Set("limit", strconv.Itoa(limit))
 	}
 	if rest != "" {
 		query.Set("continue", rest)
 	}
-	body, err := m.client.get(ctx, m.resource.path(), query)
+	return readPage[T](ctx, m.client, m.resource, query, m.accept("PartialObjectMetadataList"))
+}
+
+// Find reads the only object of a resource, at a version or a later one. It returns nil if there is none.
+func Find[T any](ctx context.Context, c *Client, r Resource, version string) (*T, error) {
+	query := r.query()
+	query.Set("resourceVersion", version)
+	query.Set("resourceVersionMatch", "NotOlderThan")
+	p, err := readPage[T](ctx, c, r, query, wholeObjects)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", r, err)
+	}
+	if len(p.Items) == 0 {
+		return nil, nil
+	}
+	return &p.Items[0], nil
+}
+
+// readPage reads a page of objects.
+func readPage[T any](ctx context.Context, c *Client, r Resource, query url.Values, accept string) (*page[T], error) {
+	ctx, cancel := context.WithTimeout(ctx, c.config.Timeout)
+	defer cancel()
+	body, err := c.get(ctx, r.path(), query, accept)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +107,7 @@ func (m *Mirror[T]) page(ctx context.Context, limit int, rest string) (*page[T],
 		return nil, err
 	}
 	if len(text) > maxPage {
-		return nil, fmt.Errorf("a page is larger than %d bytes", maxPage)
+		return nil, errTooLarge
 	}
 	p := &page[T]{}
 	if err = json.Unmarshal(text, p); err != nil {
@@ -89,14 +116,10 @@ func (m *Mirror[T]) page(ctx context.Context, limit int, rest string) (*page[T],
 	return p, nil
 }
 
-// query returns the parameters of every request.
-func (m *Mirror[T]) query() url.Values {
-	query := url.Values{}
-	if m.resource.Selector != "" {
-		query.Set("labelSelector", m.resource.Selector)
+// accept returns the media type of the mirrored objects. The kind is that of their metadata.
+func (m *Mirror[T]) accept(kind string) string {
+	if m.o.Metadata {
+		return metadataOf(kind)
 	}
-	if m.resource.Object != "" {
-		query.Set("fieldSelector", "metadata.name="+m.resource.Object)
-	}
-	return query
+	return wholeObjects
 }

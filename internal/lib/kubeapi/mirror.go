@@ -17,6 +17,7 @@ type Options struct {
 	// Annotations is the prefix of the annotations that are kept in Meta. "": none are.
 	Annotations string
 	Labels      bool          // keeps the labels in Meta
+	Metadata    bool          // requests only the metadata of objects
 	PageSize    int           // objects in a page; default 100
 	MaxObjects  int           // more are an error; default 100,000
 	Watch       time.Duration // duration of a watch, plus or minus 30 %; default 7 min

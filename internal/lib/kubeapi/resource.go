@@ -25,6 +25,18 @@ func (r Resource) path() string {
 	return path + "/" + r.Plural
 }
 
+// query returns the parameters that choose the objects.
+func (r Resource) query() url.Values {
+	query := url.Values{}
+	if r.Selector != "" {
+		query.Set("labelSelector", r.Selector)
+	}
+	if r.Object != "" {
+		query.Set("fieldSelector", "metadata.name="+r.Object)
+	}
+	return query
+}
+
 // Name returns the name of the resource in roles, as in endpointslices.discovery.k8s.io.
 func (r Resource) Name() string {
 	if r.Group == "" {

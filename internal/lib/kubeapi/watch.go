@@ -35,7 +35,7 @@ func (m *Mirror[T]) watch(ctx context.Context, w *watching) error {
 	timed, cancel := context.WithTimeout(ctx, lifetime+m.client.config.Timeout)
 	defer cancel()
 	ctx, giveUp := context.WithCancelCause(timed)
-	query := m.query()
+	query := m.resource.query()
 	query.Set("watch", "true")
 	query.Set("allowWatchBookmarks", "true")
 	query.Set("resourceVersion", w.version)
@@ -44,7 +44,7 @@ func (m *Mirror[T]) watch(ctx context.Context, w *watching) error {
 	begun := time.AfterFunc(m.client.config.Timeout, func() {
 		giveUp(fmt.Errorf("no response within %s", m.client.config.Timeout))
 	})
-	body, err := m.client.get(ctx, m.resource.path(), query)
+	body, err := m.client.get(ctx, m.resource.path(), query, m.accept("PartialObjectMetadata"))
 	if begun.Stop(); err != nil {
 		giveUp(nil)
 		return fmt.Errorf("watch %s: %w", m.resource, err)

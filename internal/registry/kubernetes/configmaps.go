@@ -12,20 +12,20 @@ import (
 // configMap has what is used of a ConfigMap.
 type configMap struct {
 	kubeapi.Meta `json:"metadata"`
-	Data         map[string]string `json:"data"`
+	Data         map[string]string `json:"data"` // a mirror has none
 }
 
 // configMaps are the resource of all namespaces.
 var configMaps = kubeapi.Resource{Version: "v1", Plural: "configmaps"}
 
 // maxConfigMaps bounds the ConfigMaps of one name in all namespaces.
-const maxConfigMaps = 1000
+const maxConfigMaps = 10_000
 
 // configMapMeta returns the metadata of a ConfigMap.
 func configMapMeta(m *configMap) *kubeapi.Meta { return &m.Meta }
 
-// texts has the ConfigMaps that the configuration names. Each is followed under its name, so that the right to it is
-// enough. Its owner guards it.
+// texts has the versions of the ConfigMaps that the configuration names. Each is followed under its name, so that the
+// right to it is enough. A reader reads their data. Its owner guards it.
 type texts struct {
 	open   func(name string) following[configMap]
 	byName map[string]*following[configMap]
@@ -33,7 +33,7 @@ type texts struct {
 
 // newTexts returns texts without ConfigMaps.
 func newTexts(c *kubeapi.Client, o kubeapi.Options) texts {
-	o.Labels, o.MaxObjects = false, maxConfigMaps
+	o.Labels, o.Metadata, o.MaxObjects = false, true, maxConfigMaps
 	return texts{byName: map[string]*following[configMap]{},
 		open: func(name string) following[configMap] {
 			one := configMaps

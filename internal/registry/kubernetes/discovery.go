@@ -48,8 +48,8 @@ type Options struct {
 	Log     *slog.Logger // nil: discarded
 	// Namespace is that of Sources without one; "": they are an error.
 	Namespace string
-	// ReadManifest returns the capability of a manifest's text, or an error. nil: no manifest is valid.
-	ReadManifest func(text string) (capability string, refusal *call.Refusal)
+	// ReadManifest parses the text of a manifest. It may take seconds. nil: no manifest is valid.
+	ReadManifest func(text string) (registry.Document, *call.Refusal)
 	// Mirrors has the intervals of kubeapi.Options.
 	Mirrors kubeapi.Options
 }
@@ -72,7 +72,7 @@ type Discovery struct {
 	services following[service]
 	texts    texts
 
-	publishing sync.Mutex // may be held for seconds, and guards what follows
+	publishing sync.Mutex // guards what follows
 	manifests  manifests
 	found      map[foundKey]kept // by the last gather, with foundWith
 	foundWith  *Settings
@@ -83,7 +83,7 @@ type Discovery struct {
 type shown struct {
 	problems  problems
 	refused   int // Services without a place
-	manifests map[registry.Sum]string
+	manifests map[registry.Sum]registry.Document
 }
 
 // endpointSlices are the resource of all namespaces.
@@ -95,7 +95,9 @@ func New(c *kubeapi.Client, settings Settings, o Options) *Discovery {
 		o.Changed = func() {}
 	}
 	if o.ReadManifest == nil {
-		o.ReadManifest = func(string) (string, *call.Refusal) { return "", &call.Refusal{Message: "not supported"} }
+		o.ReadManifest = func(string) (registry.Document, *call.Refusal) {
+			return nil, &call.Refusal{Message: "not supported"}
+		}
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -106,8 +108,8 @@ func New(c *kubeapi.Client, settings Settings, o Options) *Discovery {
 	mirrors.Log, mirrors.Changed = o.Log, func() { signal.Wake(d.dirty) }
 	mirrors.Labels = true // for selectors
 	d.slices = newFollowing(c, endpointSlices, sliceMeta, mirrors)
-	d.texts, d.manifests = newTexts(c, mirrors), manifests{read: o.ReadManifest}
-	mirrors.Annotations = annotation
+	d.texts, d.manifests.reader = newTexts(c, mirrors), newReader(c, &o, mirrors.Changed)
+	mirrors.Annotations, mirrors.Metadata = annotation, true
 	d.services = newFollowing(c, services, serviceMeta, mirrors)
 	d.members.Store(new([]registry.Member))
 	d.shown.Store(&shown{})
@@ -164,6 +166,7 @@ func (d *Discovery) Try(s Settings) {
 // Run follows the slices until ctx ends. It returns after all its goroutines, and is called once.
 func (d *Discovery) Run(ctx context.Context) {
 	var mirrors sync.WaitGroup
+	mirrors.Go(recovery.Loop(ctx, "kubernetes", func() { d.manifests.reader.run(ctx) }))
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
@@ -181,8 +184,8 @@ func (d *Discovery) Run(ctx context.Context) {
 	mirrors.Wait()
 }
 
-// Await returns when the objects of all namespaces of the settings have been listed once, successfully or not, and
-// Members has the result. The error is that of ctx.
+// Await returns when the objects of all namespaces of the settings have been listed once, and their manifests read,
+// successfully or not, and Members has the result. The error is that of ctx.
 func (d *Discovery) Await(ctx context.Context) error {
 	for _, m := range d.mirrors() {
 		select {
@@ -190,6 +193,10 @@ func (d *Discovery) Await(ctx context.Context) error {
 			return ctx.Err()
 		case <-m.Listed():
 		}
+	}
+	d.publish()
+	if err := d.manifests.reader.await(ctx); err != nil {
+		return err
 	}
 	d.publish()
 	return nil
@@ -235,8 +242,7 @@ func (d *Discovery) look() seen {
 	return seen{d.settings, d.services.objects(), d.texts.known(), d.slices.objects()}
 }
 
-// gather computes the members, and logs new problems. The caller holds d.publishing, but not d.mu: a gather may last
-// long, as it reads the manifests of others.
+// gather computes the members, and logs new problems. The caller holds d.publishing, but not d.mu.
 func (d *Discovery) gather() []registry.Member {
 	now := d.look()
 	if d.foundWith != now.settings {
@@ -247,7 +253,7 @@ func (d *Discovery) gather() []registry.Member {
 	announced, refused := admit(announced)
 	next := &shown{refused: before - len(announced)}
 	announced, without := d.manifests.assign(announced, now.texts)
-	next.manifests = d.manifests.texts()
+	next.manifests = d.manifests.documents()
 	index := indexSlices(now.slices)
 	var parts [][]registry.Member
 	found := map[foundKey]kept{}

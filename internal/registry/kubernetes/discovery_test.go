@@ -53,7 +53,7 @@ func run(t *testing.T, s *kubetest.Server, settings kubernetes.Settings) *runnin
 
 // runReading reads manifests with a function.
 func runReading(t *testing.T, s *kubetest.Server, settings kubernetes.Settings,
-	read func(string) (string, *call.Refusal)) *running {
+	read func(string) (registry.Document, *call.Refusal)) *running {
 	t.Helper()
 	c := kubeapi.New(kubeapi.Config{Address: s.URL, CAFile: s.CAFile, TokenFile: s.TokenFile})
 	r := &running{changed: make(chan struct{}, 1), log: &logged{}}

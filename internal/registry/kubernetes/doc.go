@@ -4,6 +4,7 @@
 //	services.go ───► a Target for each Service with annotations
 //	share.go ──────► equal shares of what is bounded for namespaces (pure)
 //	following.go ──► one kubeapi.Mirror for each namespace, however many targets are in it
+//	reader.go ─────► manifests in ConfigMaps, read in turn by namespace, beside publications
 //	endpoints.go ──► slices of a target ─► its backends (pure)
 //	discovery.go ──► Members ─► Options.Changed
 //

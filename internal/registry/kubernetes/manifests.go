@@ -1,12 +1,11 @@
 package kubernetes
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
-	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/kubeapi"
-	"github.com/capgate/capgate/internal/lib/untrusted"
 	"github.com/capgate/capgate/internal/registry"
 )
 
@@ -18,28 +17,15 @@ const (
 
 // manifests has the manifests in force. Its owner guards it.
 type manifests struct {
-	read     func(text string) (capability string, refusal *call.Refusal)
-	good     map[kubeapi.Key]manifest // by Service, the last valid one
-	sums     map[textVersion]registry.Sum
-	readings map[registry.Sum]reading
+	reader *reader
+	good   map[kubeapi.Key]manifest // by Service
 }
 
-// manifest is a valid manifest of a Service.
+// manifest is the last valid manifest of a Service. It has no sum if the Service has no annotation.
 type manifest struct {
 	named, capability string // the annotations
-	registry.Manifest
-}
-
-// textVersion is a version of the text under a key of a ConfigMap.
-type textVersion struct {
-	version
-	key string
-}
-
-// reading is the result of parsing a text, valid or not. Each text is parsed once.
-type reading struct {
-	capability string
-	problem    string // "": it is valid
+	contents
+	text textKey // with these contents; zero: it has others now
 }
 
 // ofNamespace is a manifest in a namespace, whose share it takes.
@@ -49,27 +35,26 @@ type ofNamespace struct {
 }
 
 // assign sets the manifests of targets with the annotation, and leaves out those without a valid one. A Service keeps
-// its last valid manifest, as a fleet does when its file becomes invalid. Namespaces share registry.MaxManifests.
+// its last valid manifest, as a fleet does when its file becomes invalid, and what it has while another text is read.
+// Namespaces share registry.MaxManifests.
 func (m *manifests) assign(targets []Target, known map[string]named) (assigned []Target, problems []string) {
-	all := manifests{m.read, map[kubeapi.Key]manifest{}, map[textVersion]registry.Sum{}, map[registry.Sum]reading{}}
+	all, needed := &manifests{m.reader, map[kubeapi.Key]manifest{}}, needs{}
 	problem := func(t *Target, text string) {
 		problems = append(problems, fmt.Sprintf("service %s/%s: %s: %s", t.Namespace, t.Service, manifestAnnotation,
 			text))
 	}
 	for i := range targets {
 		t := &targets[i]
-		if t.manifest == "" {
-			continue
-		}
-		next, wrong := all.of(t, known, m)
-		before := m.good[t.key()]
-		if next.Sum == (registry.Sum{}) && before.named == t.manifest && before.capability == t.Capability {
-			next = before
+		next, ok, wrong := all.of(t, known, needed)
+		before, had := m.good[t.key()]
+		if !ok && had && before.capability == t.Capability && (wrong == "" || before.named == t.manifest) {
+			next, ok = before, true
+			next.text = textKey{}
 			if wrong != "" {
 				wrong += "; the last valid manifest stays in force"
 			}
 		}
-		if next.Sum != (registry.Sum{}) {
+		if ok {
 			all.good[t.key()] = next
 		}
 		if wrong != "" {
@@ -79,23 +64,26 @@ func (m *manifests) assign(targets []Target, known map[string]named) (assigned [
 	fitting := share(all.claims(targets), registry.MaxManifests)
 	for i := range targets {
 		t := targets[i]
-		if t.manifest == "" {
-			assigned = append(assigned, t)
-			continue
-		}
 		one, ok := all.good[t.key()]
+		fits := one.sum == registry.Sum{} || fitting[ofNamespace{t.Namespace, one.sum}]
+		if ok && fits && one.text != (textKey{}) {
+			needed[one.text.Key].keys[one.text.key] = true
+		}
 		switch {
 		case !ok:
-		case fitting[ofNamespace{t.Namespace, one.Sum}]:
-			t.sum = one.Sum
+		case fits && (one.document != nil || one.sum == registry.Sum{}):
+			t.sum = one.sum
 			assigned = append(assigned, t)
-		default:
+		default: // a document that fits again is read first
 			delete(all.good, t.key())
-			problem(&t, fmt.Sprintf("the manifests of the namespace exceed its share of the %d bytes for all",
-				registry.MaxManifests))
+			if !fits {
+				problem(&t, fmt.Sprintf("the manifests of the namespace exceed its share of the %d bytes for all",
+					registry.MaxManifests))
+			}
 		}
 	}
-	*m = all
+	m.reader.want(needed)
+	m.good = all.good
 	return assigned, problems
 }
 
@@ -105,13 +93,12 @@ func (m *manifests) claims(targets []Target) (claims []claim[ofNamespace]) {
 	at := map[ofNamespace]int{}
 	for i := range targets {
 		t := &targets[i]
-		one, ok := m.good[t.key()]
-		if !ok {
+		one := m.good[t.key()]
+		if one.sum == (registry.Sum{}) {
 			continue
 		}
-		key := ofNamespace{t.Namespace, one.Sum}
-		c := claim[ofNamespace]{key: key, namespace: t.Namespace, name: t.Service, created: t.created,
-			size: len(one.Text)}
+		key := ofNamespace{t.Namespace, one.sum}
+		c := claim[ofNamespace]{key: key, namespace: t.Namespace, name: t.Service, created: t.created, size: one.size}
 		if n, has := at[key]; !has {
 			at[key] = len(claims)
 			claims = append(claims, c)
@@ -122,73 +109,53 @@ func (m *manifests) claims(targets []Target) (claims []claim[ofNamespace]) {
 	return claims
 }
 
-// of returns the manifest of a target, or a problem. There is neither before its ConfigMap has been read.
-func (m *manifests) of(t *Target, known map[string]named, former *manifests) (next manifest, problem string) {
-	name, key, _ := strings.Cut(t.manifest, "/")
-	if key == "" {
-		key = manifestKey
+// of returns the manifest of a target, which may be none, or a problem. There is neither before its ConfigMap has been
+// read. It adds what the target needs.
+func (m *manifests) of(t *Target, known map[string]named, needed needs) (next manifest, ok bool, problem string) {
+	if t.manifest == "" {
+		return manifest{capability: t.Capability}, true, ""
 	}
+	name, key, _ := strings.Cut(t.manifest, "/")
 	maps, listed := known[name]
 	if !listed {
-		return next, fmt.Sprintf("kubernetes.watch.manifests does not list the ConfigMap %.64q", name)
+		return next, false, fmt.Sprintf("kubernetes.watch.manifests does not list the ConfigMap %.64q", name)
 	}
 	object := maps.byNamespace[t.Namespace]
 	if object == nil {
 		if maps.pending.covers(t.Namespace) {
-			return next, ""
+			return next, false, ""
 		}
-		return next, fmt.Sprintf("the namespace has no ConfigMap %s", name)
+		return next, false, fmt.Sprintf("the namespace has no ConfigMap %s", name)
 	}
-	text := object.Data[key]
-	if text == "" {
-		return next, fmt.Sprintf("the ConfigMap %s has no key %.64q", name, key)
-	}
-	sum := m.sum(textVersion{version{object.Key(), object.ResourceVersion}, key}, text, former)
-	switch is := m.reading(sum, text, former); {
+	text := textKey{object.Key(), cmp.Or(key, manifestKey)}
+	needed.add(text, object.ResourceVersion)
+	is, read, err := m.reader.reading(text)
+	switch {
+	case err != nil:
+		return next, false, fmt.Sprintf("the ConfigMap %s cannot be read: %v", name, err)
+	case !read:
+		return next, false, ""
 	case is.problem != "":
-		return next, fmt.Sprintf("the ConfigMap %s has no valid manifest: %s", name, is.problem)
+		return next, false, fmt.Sprintf("the ConfigMap %s %s", name, is.problem)
 	case is.capability != t.Capability:
-		return next, fmt.Sprintf("the ConfigMap %s has the manifest of %s, and not of %s", name, is.capability,
+		return next, false, fmt.Sprintf("the ConfigMap %s has the manifest of %s, and not of %s", name, is.capability,
 			t.Capability)
 	}
-	return manifest{t.manifest, t.Capability, registry.Manifest{Sum: sum, Text: text}}, ""
+	return manifest{t.manifest, t.Capability, is.contents, text}, true, ""
 }
 
-// sum returns the sum of a text, which is computed once.
-func (m *manifests) sum(at textVersion, text string, former *manifests) registry.Sum {
-	sum, known := m.sums[at]
-	if !known {
-		if sum, known = former.sums[at]; !known {
-			sum = registry.NewManifest(text).Sum
-		}
-		m.sums[at] = sum
-	}
-	return sum
-}
-
-// reading returns what a text says.
-func (m *manifests) reading(sum registry.Sum, text string, former *manifests) reading {
-	is, known := m.readings[sum]
-	if !known {
-		if is, known = former.readings[sum]; !known {
-			capability, refusal := m.read(text)
-			if is.capability = capability; refusal != nil {
-				is.problem = untrusted.Beginning(refusal.Message, problemLength)
-			}
-		}
-		m.readings[sum] = is
-	}
-	return is
-}
-
-// texts returns the texts in force.
-func (m *manifests) texts() map[registry.Sum]string {
-	all := make(map[registry.Sum]string, len(m.good))
+// documents returns the manifests in force.
+func (m *manifests) documents() map[registry.Sum]registry.Document {
+	all := make(map[registry.Sum]registry.Document, len(m.good))
 	for _, one := range m.good {
-		all[one.Sum] = one.Text
+		if one.document != nil {
+			all[one.sum] = one.document
+		}
 	}
 	return all
 }
 
-// Manifest returns the text of a manifest that members have, or "".
-func (d *Discovery) Manifest(sum registry.Sum) string { return d.shown.Load().manifests[sum] }
+// Manifest returns a manifest that members have, or nil.
+func (d *Discovery) Manifest(sum registry.Sum) registry.Document {
+	return d.shown.Load().manifests[sum]
+}

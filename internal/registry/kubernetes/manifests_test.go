@@ -16,13 +16,26 @@ import (
 	"github.com/capgate/capgate/internal/testkit/metrictest"
 )
 
-// readManifest accepts texts such as "id: weather".
-func readManifest(text string) (string, *call.Refusal) {
-	id, ok := strings.CutPrefix(text, "id: ")
-	if !ok {
-		return "", &call.Refusal{Message: "no id"}
+// document is a text such as "id: weather".
+type document string
+
+// Capability implements registry.Document.
+func (d document) Capability() string {
+	return strings.TrimRight(strings.TrimPrefix(string(d), "id: "), " ")
+}
+
+// readManifest accepts documents.
+func readManifest(text string) (registry.Document, *call.Refusal) {
+	if !strings.HasPrefix(text, "id: ") {
+		return nil, &call.Refusal{Message: "no id"}
 	}
-	return strings.TrimRight(id, " "), nil
+	return document(text), nil
+}
+
+// manifestOf returns the text of a manifest; "": none.
+func (r *running) manifestOf(sum registry.Sum) string {
+	text, _ := r.Manifest(sum).(document)
+	return string(text)
 }
 
 // says waits for the text of the manifest of the only backend, and a warning; "": none.
@@ -32,7 +45,7 @@ func (r *running) says(t *testing.T, manifest, warning string) {
 		m, texts := r.Members(), strings.Join(r.Warnings(), "\n")
 		got := "none"
 		if len(m) == 1 {
-			got = r.Manifest(m[0].Manifest)
+			got = r.manifestOf(m[0].Manifest)
 		}
 		return got == manifest && strings.Contains(texts, warning) && (warning == "") == (texts == ""), got + texts
 	})
@@ -76,15 +89,17 @@ func TestManifests(t *testing.T) {
 
 	announce(s, "own", "weather", "10.0.0.1", "capability=weather", "manifest=another")
 	r.says(t, "none", `kubernetes.watch.manifests does not list the ConfigMap "another"`)
-	if n := s.Requests("list", "configmaps"); n != 1 {
-		t.Errorf("%d lists of ConfigMaps, want that of the named one", n)
+	for _, query := range s.Queries(kubetest.ConfigMaps) {
+		if query.Get("fieldSelector") != "metadata.name=texts" {
+			t.Errorf("a request for ConfigMaps: %v", query)
+		}
 	}
 	watch.Manifests = []string{"another"}
 	r.Set(kubernetes.Settings{Watch: watch})
 	r.says(t, "id: weather ", "")
 	announce(s, "own", "weather", "10.0.0.1", "capability=weather")
 	r.says(t, "", "")
-	if r.Manifest(registry.NewManifest("id: weather ").Sum) != "" {
+	if r.Manifest(registry.NewManifest("id: weather ").Sum) != nil {
 		t.Error("the text of a manifest that no Service has is kept")
 	}
 }
@@ -102,7 +117,7 @@ func TestManifestsAreReadOnce(t *testing.T) {
 	var d atomic.Pointer[running]
 	var mu sync.Mutex
 	reads, waited := map[string]int{}, 0
-	read := func(text string) (string, *call.Refusal) {
+	read := func(text string) (registry.Document, *call.Refusal) {
 		mu.Lock()
 		reads[text]++
 		mu.Unlock()

@@ -79,14 +79,14 @@ func (s Set) Find(capability, addr string) (m registry.Member, ok bool) {
 	return m, ok
 }
 
-// Manifest returns the text of a manifest that members have, or "".
-func (s Set) Manifest(sum registry.Sum) (text string) {
-	for i := 0; i < len(s) && text == ""; i++ {
+// Manifest returns a manifest that members have, or nil.
+func (s Set) Manifest(sum registry.Sum) (m registry.Document) {
+	for i := 0; i < len(s) && m == nil; i++ {
 		if s[i].Manifest != nil {
-			text = s[i].Manifest(sum)
+			m = s[i].Manifest(sum)
 		}
 	}
-	return text
+	return m
 }
 
 // Warnings returns what operators should know.

@@ -49,8 +49,8 @@ type Options struct {
 	Registry *registry.Registry
 	// Changed is called when the Members of a source have changed. It must not block.
 	Changed func()
-	// ReadManifest returns the capability of a manifest's text, or an error. nil: no manifest is valid.
-	ReadManifest func(text string) (capability string, refusal *call.Refusal)
+	// ReadManifest parses the text of a manifest. nil: no manifest is valid.
+	ReadManifest func(text string) (registry.Document, *call.Refusal)
 	Log          *slog.Logger // nil: discarded
 }
 
@@ -71,8 +71,8 @@ type Opened struct {
 	// Try replaces the settings. Until Commit, the source goes on following what the former ones need.
 	Try    func(*Settings)
 	Commit func()
-	// Manifest returns the text of a manifest that members have, or "".
-	Manifest func(registry.Sum) string
+	// Manifest returns a manifest that members have, or nil.
+	Manifest func(registry.Sum) registry.Document
 	// Warnings returns what operators should know.
 	Warnings func() []string
 	Close    func()

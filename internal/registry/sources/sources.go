@@ -89,7 +89,20 @@ func ofKubernetes(s *Settings) kubernetes.Settings {
 func openRegistry(s *Settings, o Options) Opened {
 	o.Registry.Set(ofRegistry(s))
 	return Opened{Finder: o.Registry, Try: func(s *Settings) { o.Registry.Set(ofRegistry(s)) },
-		Manifest: o.Registry.Manifest}
+		Manifest: func(sum registry.Sum) registry.Document { return registered(o, sum) }}
+}
+
+// registered returns the manifest of a registration, or nil.
+func registered(o Options, sum registry.Sum) registry.Document {
+	text := o.Registry.Manifest(sum)
+	if text == "" || o.ReadManifest == nil {
+		return nil
+	}
+	m, refusal := o.ReadManifest(text)
+	if refusal != nil {
+		return nil
+	}
+	return m
 }
 
 func ofRegistry(s *Settings) registry.Settings {

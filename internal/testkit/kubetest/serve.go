@@ -20,6 +20,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	s.requests[verb+" "+plural]++
+	s.queries[plural] = append(s.queries[plural], r.URL.Query())
 	away, delay, cut := s.away, s.delay, s.cut
 	authorized := r.Header.Get("Authorization") == "Bearer "+s.token
 	denied := s.denied[verb+" "+plural]
@@ -150,15 +151,35 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, plural, namespace 
 		keys = keys[:limit]
 		meta["continue"] = fmt.Sprintf("%d|%s", version, keys[limit-1])
 	}
-	items := []Object{}
+	items, partial := []Object{}, onlyMetadata(r)
 	for _, key := range keys {
 		item := maps.Clone(at[key])
 		delete(item, "kind")
 		delete(item, "apiVersion")
+		if partial {
+			item = metadataOf(item)
+		}
 		items = append(items, item)
 	}
-	respond(w, http.StatusOK, Object{"kind": kinds[plural].kind + "List", "apiVersion": kinds[plural].version,
-		"metadata": meta, "items": items})
+	list := Object{"kind": kinds[plural].kind + "List", "apiVersion": kinds[plural].version, "metadata": meta,
+		"items": items}
+	if partial {
+		list["kind"], list["apiVersion"] = "PartialObjectMetadataList", metadataVersion
+	}
+	respond(w, http.StatusOK, list)
+}
+
+// metadataVersion is the version of the kinds with only metadata.
+const metadataVersion = "meta.k8s.io/v1"
+
+// onlyMetadata reports whether a request is for the metadata of objects.
+func onlyMetadata(r *http.Request) bool {
+	return strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadata")
+}
+
+// metadataOf returns the metadata of an object.
+func metadataOf(o Object) Object {
+	return Object{"kind": "PartialObjectMetadata", "apiVersion": metadataVersion, "metadata": o["metadata"]}
 }
 
 // at returns the objects as they were at a version. The caller holds s.mu.
@@ -238,6 +259,9 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, plural, namespace
 	w.WriteHeader(http.StatusOK)
 	out := json.NewEncoder(w)
 	send := func(kind string, object Object) {
+		if onlyMetadata(r) && kind != "ERROR" {
+			object = metadataOf(object)
+		}
 		_ = out.Encode(Object{"type": kind, "object": object}) // the client may be gone
 	}
 	flush := http.NewResponseController(w)

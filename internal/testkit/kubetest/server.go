@@ -6,8 +6,10 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -41,9 +43,10 @@ type Server struct {
 	away     bool
 	expiring Expiry
 	delay    time.Duration
-	requests map[string]int // by verb and resource
-	watches  int            // that run
-	arrived  chan struct{}  // has a token after a request
+	requests map[string]int          // by verb and resource
+	queries  map[string][]url.Values // of lists and watches, by resource
+	watches  int                     // that run
+	arrived  chan struct{}           // has a token after a request
 }
 
 // change is one event of a resource.
@@ -68,7 +71,7 @@ const (
 func Start(t testing.TB) *Server {
 	t.Helper()
 	s := &Server{version: 100, oldest: 1, objects: map[string]Object{}, changed: make(chan struct{}),
-		cut: make(chan struct{}), denied: map[string]bool{}, requests: map[string]int{},
+		cut: make(chan struct{}), denied: map[string]bool{}, requests: map[string]int{}, queries: map[string][]url.Values{},
 		arrived: make(chan struct{}, 1)}
 	dir := t.TempDir()
 	s.CAFile, s.TokenFile = filepath.Join(dir, "ca.crt"), filepath.Join(dir, "token")
@@ -232,12 +235,19 @@ func (s *Server) Slow(delay time.Duration) {
 
 // Deny takes a verb for a resource from the role of the token, or gives it back.
 func (s *Server) Deny(verb, plural string, denied bool) {
-	s.mu.Lock()
-	s.denied[verb+" "+plural] = denied
-	s.mu.Unlock()
+	s.set(verb, plural, denied)
 	if denied {
 		s.Cut()
 	}
+}
+
+// DenyLists does the same with the verb list, and watches go on.
+func (s *Server) DenyLists(plural string, denied bool) { s.set("list", plural, denied) }
+
+func (s *Server) set(verb, plural string, denied bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.denied[verb+" "+plural] = denied
 }
 
 // Requests returns the number of requests with a verb for a resource.
@@ -245,6 +255,13 @@ func (s *Server) Requests(verb, plural string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.requests[verb+" "+plural]
+}
+
+// Queries returns the parameters of all requests for a resource.
+func (s *Server) Queries(plural string) []url.Values {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.queries[plural])
 }
 
 // Watches returns the number of watches that run.
