@@ -18,7 +18,8 @@ var inBoth = kubernetes.Settings{Watch: kubernetes.Watch{Enabled: true, Namespac
 	Manifests: []string{"texts"}}}
 
 // TestManifestsDelayNoEndpoints: while a large manifest of a namespace changes without pause, and the parser is busy
-// with it, endpoints of other Services are published. The last valid manifest stays in force until the next one is read.
+// with it, endpoints of other Services are published. The last valid manifest stays in force until the next one is
+// read.
 func TestManifestsDelayNoEndpoints(t *testing.T) {
 	t.Parallel()
 	s := kubetest.Start(t)

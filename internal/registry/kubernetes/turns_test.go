@@ -102,7 +102,8 @@ func TestReaderIsIdle(t *testing.T) {
 		version string
 		fits    bool
 		want    int
-	}{{"1", true, 1}, {"1", true, 0}, {"2", true, 1}, {"2", false, 0}, {"2", true, 1}, {"3", false, 1}, {"3", false, 0}} {
+	}{{"1", true, 1}, {"1", true, 0}, {"2", true, 1}, {"2", false, 0}, {"2", true, 1}, {"3", false, 1},
+		{"3", false, 0}} {
 		if got := needed(test.version, test.fits); got != test.want {
 			t.Errorf("step %d: %d readings, want %d", i, got, test.want)
 		}

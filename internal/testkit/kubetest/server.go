@@ -71,8 +71,8 @@ const (
 func Start(t testing.TB) *Server {
 	t.Helper()
 	s := &Server{version: 100, oldest: 1, objects: map[string]Object{}, changed: make(chan struct{}),
-		cut: make(chan struct{}), denied: map[string]bool{}, requests: map[string]int{}, queries: map[string][]url.Values{},
-		arrived: make(chan struct{}, 1)}
+		cut: make(chan struct{}), denied: map[string]bool{}, requests: map[string]int{},
+		queries: map[string][]url.Values{}, arrived: make(chan struct{}, 1)}
 	dir := t.TempDir()
 	s.CAFile, s.TokenFile = filepath.Join(dir, "ca.crt"), filepath.Join(dir, "token")
 	s.Reissue(t)
