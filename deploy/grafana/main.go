@@ -1,28 +1,16 @@
 package main
 
 import (
-	"flag"
-	"fmt"
-	"os"
 	"path/filepath"
+
+	"github.com/capgate/capgate/internal/lib/generated"
 )
 
-func main() {
-	dir := flag.String("dir", "deploy/grafana/dashboards", "`directory` to write to")
-	flag.Parse()
-	if err := write(*dir); err != nil {
-		fmt.Fprintf(os.Stderr, "grafana: %v\n", err)
-		os.Exit(1)
-	}
-}
+func main() { generated.Main(run) }
 
-func write(dir string) error {
-	for name, data := range files() {
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
-			return fmt.Errorf("write a dashboard: %w", err)
-		}
-	}
-	return nil
+// run writes the dashboards, or compares them.
+func run(root string, check bool) error {
+	return generated.Put(filepath.Join(root, "deploy/grafana/dashboards"), files(), check)
 }
 
 // files returns the dashboards by the names of their files.

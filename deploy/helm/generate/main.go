@@ -10,10 +10,11 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/capgate/capgate/internal/lib/generated"
 )
 
 const (
@@ -30,17 +31,7 @@ var copies = []struct{ to, from string }{
 	{"files/redis.acl", "deploy/redis/compose.acl"},
 }
 
-func main() {
-	check := len(os.Args) == 2 && os.Args[1] == "-check"
-	if len(os.Args) > 1 && !check {
-		fmt.Fprintln(os.Stderr, "usage: generate [-check], in the root of the repository")
-		os.Exit(2)
-	}
-	if err := run(".", check); err != nil {
-		fmt.Fprintln(os.Stderr, "generate:", err)
-		os.Exit(1)
-	}
-}
+func main() { generated.Main(run) }
 
 // run writes the generated files of the chart below root, or compares them.
 func run(root string, check bool) error {
@@ -48,30 +39,13 @@ func run(root string, check bool) error {
 	if err != nil {
 		return err
 	}
+	dir := filepath.Join(root, chart)
 	if check {
-		if err := onlyGenerated(filepath.Join(root, chart), files); err != nil {
+		if err := onlyGenerated(dir, files); err != nil {
 			return err
 		}
 	}
-	for name, text := range files {
-		if err := put(filepath.Join(root, chart, name), text, check); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func put(file string, text []byte, check bool) error {
-	if !check {
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil { //nolint:gosec // of the repository
-			return err
-		}
-		return os.WriteFile(file, text, 0o644) //nolint:gosec // of the repository
-	}
-	if is, err := os.ReadFile(file); err != nil || !bytes.Equal(is, text) { //nolint:gosec // of the repository
-		return fmt.Errorf("%s is out of date: run `make generate` and commit", file)
-	}
-	return nil
+	return generated.Put(dir, files, check)
 }
 
 // onlyGenerated reports a file below files whose source is gone.

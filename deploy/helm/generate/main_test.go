@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/capgate/capgate/internal/lib/generated"
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
@@ -28,15 +29,11 @@ func TestDriftIsReported(t *testing.T) {
 		"files/rules/old.yml": "has no source",
 	} {
 		dir := t.TempDir()
-		for file, text := range files {
-			check.Must(t, put(filepath.Join(dir, file), text, false))
-		}
+		check.Must(t, generated.Put(dir, files, false))
 		check.Must(t, os.WriteFile(filepath.Join(dir, name), []byte("other"), 0o600))
 		err := onlyGenerated(dir, files)
-		for file, text := range files {
-			if err == nil {
-				err = put(filepath.Join(dir, file), text, true)
-			}
+		if err == nil {
+			err = generated.Put(dir, files, true)
 		}
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", name, err, want)

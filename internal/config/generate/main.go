@@ -1,15 +1,12 @@
 // Command generate writes the schema and the reference of the configuration from the structs of its packages: their
-// tags, and the comments of their fields. `make generate` runs it at the root of the repository.
+// tags, and the comments of their fields. `make generate` runs it at the root of the repository; with -check it compares.
 package main
 
 import (
-	"bytes"
-	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"maps"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -17,6 +14,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/upstream/protocols"
 	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/lib/generated"
 	"github.com/capgate/capgate/internal/lib/plainjson"
 )
 
@@ -52,17 +50,7 @@ func structsOf(t reflect.Type, to map[reflect.Type]bool) {
 	}
 }
 
-func main() {
-	check := len(os.Args) == 2 && os.Args[1] == "-check"
-	if len(os.Args) > 1 && !check {
-		fmt.Fprintln(os.Stderr, "usage: generate [-check], in the root of the repository")
-		os.Exit(2)
-	}
-	if err := run(".", check); err != nil {
-		fmt.Fprintln(os.Stderr, "generate:", err)
-		os.Exit(1)
-	}
-}
+func main() { generated.Main(run) }
 
 // run writes the files below the root of the repository, or compares them.
 func run(root string, check bool) error {
@@ -70,20 +58,7 @@ func run(root string, check bool) error {
 	if err != nil {
 		return err
 	}
-	for name, text := range files {
-		file := filepath.Join(root, name)
-		if !check {
-			if err := os.WriteFile(file, text, 0o644); err != nil { //nolint:gosec // a file of the repository
-				return err
-			}
-			continue
-		}
-		is, err := os.ReadFile(file) //nolint:gosec // a file of the repository
-		if err != nil || !bytes.Equal(is, text) {
-			return fmt.Errorf("%s is out of date: run `make generate` and commit", name)
-		}
-	}
-	return nil
+	return generated.Put(root, files, check)
 }
 
 // generate returns the generated files by their names.

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/capgate/capgate/internal/lib/generated"
 	"github.com/capgate/capgate/internal/redisstore"
 )
 
@@ -20,23 +21,15 @@ const (
 	users  = "deploy/redis/users.acl"
 )
 
-func main() {
-	if err := run("."); err != nil {
-		fmt.Fprintln(os.Stderr, "generate:", err)
-		os.Exit(1)
-	}
-}
+func main() { generated.Main(run) }
 
-// run writes the files below the root of the repository.
-func run(root string) error {
+// run writes the files below the root of the repository, or compares them.
+func run(root string, check bool) error {
 	files, err := generate(root)
-	for name, text := range files {
-		err = os.WriteFile(filepath.Join(root, name), text, 0o644) //nolint:gosec // a file of the repository
-		if err != nil {
-			break
-		}
+	if err != nil {
+		return err
 	}
-	return err
+	return generated.Put(root, files, check)
 }
 
 // generate returns the generated files by their names.
