@@ -1,7 +1,6 @@
 package kubereal
 
 import (
-	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -15,12 +14,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sync"
 	"syscall"
 	"testing"
 
 	"github.com/capgate/capgate/internal/testkit/certtest"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/process"
 )
 
 // programs is the directory with etcd and kube-apiserver.
@@ -37,7 +36,7 @@ type Cluster struct {
 	admin  string // token of the group system:masters
 	client *http.Client
 	etcd   string // URL
-	server *process
+	server *process.Process
 }
 
 // Start runs a Cluster until the test ends. It skips the test without the flag -kubernetes.
@@ -115,78 +114,24 @@ func (c *Cluster) StartServer(more ...string) {
 		if err == nil && code != http.StatusOK {
 			err = fmt.Errorf("%d %s", code, body)
 		}
-		if c.server.hasExited() {
-			c.t.Fatalf("kube-apiserver has ended: %s", c.server.tail())
+		if c.server.HasExited() {
+			c.t.Fatalf("kube-apiserver has ended: %s", c.server.Output())
 		}
 		return err
 	})
 }
 
 // StopServer kills the API server.
-func (c *Cluster) StopServer() { c.server.kill() }
+func (c *Cluster) StopServer() { c.server.Kill() }
 
 // Freeze stops the API server: its connections stay, without responses.
-func (c *Cluster) Freeze() { check.Must(c.t, c.server.cmd.Process.Signal(syscall.SIGSTOP)) }
+func (c *Cluster) Freeze() { c.server.Signal(c.t, syscall.SIGSTOP) }
 
 // Thaw ends a Freeze.
-func (c *Cluster) Thaw() { check.Must(c.t, c.server.cmd.Process.Signal(syscall.SIGCONT)) }
-
-// process is a program that ends with the test, and with the test's process.
-type process struct {
-	cmd    *exec.Cmd
-	exited chan struct{} // closed when it has ended
-
-	mu   sync.Mutex
-	text bytes.Buffer
-}
+func (c *Cluster) Thaw() { c.server.Signal(c.t, syscall.SIGCONT) }
 
 // run starts a program.
-func run(t testing.TB, name string, args ...string) *process {
+func run(t testing.TB, name string, args ...string) *process.Process {
 	t.Helper()
-	p := &process{cmd: exec.Command(filepath.Join(*programs, name), args...), exited: make(chan struct{})}
-	p.cmd.Stdout, p.cmd.Stderr = p, p
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	check.Must(t, p.cmd.Start())
-	go func() {
-		defer close(p.exited)
-		_ = p.cmd.Wait() // killed, or detected by the wait for a response
-	}()
-	check.Cleanup(t, func() {
-		p.kill()
-		if t.Failed() {
-			t.Logf("%s wrote, at last:\n%s", name, p.tail())
-		}
-	})
-	return p
-}
-
-// Write implements io.Writer.
-func (p *process) Write(b []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.text.Write(b)
-}
-
-// tail returns the last output.
-func (p *process) tail() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	text := p.text.Bytes()
-	return string(text[max(0, len(text)-1500):])
-}
-
-// kill ends the program at once.
-func (p *process) kill() {
-	_ = p.cmd.Process.Kill() // it may have ended
-	<-p.exited
-}
-
-// hasExited reports whether the program has ended.
-func (p *process) hasExited() bool {
-	select {
-	case <-p.exited:
-		return true
-	default:
-		return false
-	}
+	return process.Start(t, exec.Command(filepath.Join(*programs, name), args...))
 }

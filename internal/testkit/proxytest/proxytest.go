@@ -2,7 +2,6 @@
 package proxytest
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net"
@@ -10,12 +9,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sync"
-	"syscall"
 	"testing"
 
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/clienttest"
+	"github.com/capgate/capgate/internal/testkit/process"
 )
 
 // proxies are the programs, with what is not a default in their configuration: the address of the upstream, and files
@@ -68,22 +66,9 @@ func start(t *testing.T, name, upstream string) *http.Client {
 	check.Cleanup(t, func() { _ = os.RemoveAll(dir) })
 	file := filepath.Join(dir, "config")
 	check.Must(t, os.WriteFile(file, fmt.Appendf(nil, proxies[name].config, dir, upstream), 0o600))
-	var wrote bytes.Buffer
 	cmd := exec.Command(name, append(proxies[name].args, file)...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &wrote, &wrote
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
-		t.Fatalf("%s: %v (tools/setup installs what is needed)", name, err)
-	}
-	var running sync.WaitGroup
-	running.Go(func() { _ = cmd.Wait() })
-	check.Cleanup(t, func() {
-		_ = cmd.Process.Kill() // it may have ended
-		check.Ended(t, &running, "the end of "+name)
-		if t.Failed() {
-			t.Logf("%s wrote:\n%s", name, wrote.String())
-		}
-	})
+	cmd.Dir = dir
+	process.Start(t, cmd)
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(dir, "socket"))
 	}

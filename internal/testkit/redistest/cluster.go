@@ -70,18 +70,18 @@ func (c *Cluster) NodeOf(t TB, key string) int {
 }
 
 // Kill ends a node at once. The others do not notice during a test.
-func (c *Cluster) Kill(i int) { c.nodes[i].process.kill() }
+func (c *Cluster) Kill(i int) { c.nodes[i].process.Kill() }
 
 // Freeze stops a node: connections stay, without responses.
 func (c *Cluster) Freeze(t TB, i int) {
 	t.Helper()
-	c.nodes[i].process.signal(t, syscall.SIGSTOP)
+	c.nodes[i].process.Signal(t, syscall.SIGSTOP)
 }
 
 // Thaw ends a Freeze.
 func (c *Cluster) Thaw(t TB, i int) {
 	t.Helper()
-	c.nodes[i].process.signal(t, syscall.SIGCONT)
+	c.nodes[i].process.Signal(t, syscall.SIGCONT)
 }
 
 // URL returns the address for Open.

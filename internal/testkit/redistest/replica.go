@@ -43,7 +43,7 @@ func (r *Replicated) CatchUp() { r.link.Heal() }
 // Promote kills the master, and makes the replica the master. It returns its address.
 func (r *Replicated) Promote() string {
 	r.t.Helper()
-	r.master.process.kill()
+	r.master.process.Kill()
 	r.replica.do(r.t, "REPLICAOF", "NO", "ONE")
 	r.replica.info(r.t, "replication", "role:master")
 	return "redis://" + r.replica.addr()

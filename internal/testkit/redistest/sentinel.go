@@ -75,7 +75,7 @@ func (s *Sentinel) Do(t TB, args ...any) {
 // Failover kills the master and returns when the replica is the master, also for Sentinel. It works once.
 func (s *Sentinel) Failover() {
 	s.t.Helper()
-	s.servers[0].process.kill()
+	s.servers[0].process.Kill()
 	check.Holds(s.t, "a replica that Sentinel takes for good", func() bool {
 		return s.sentinel.direct.Do(s.t.Context(), "SENTINEL", "FAILOVER", masterName).Err() == nil
 	})

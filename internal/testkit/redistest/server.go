@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/process"
 )
 
 // Server is one redis-server. Tests use the embedded proxy, whose address stays the same across restarts.
@@ -18,7 +19,7 @@ type Server struct {
 	t       TB
 	dir     string
 	socket  string
-	process *process
+	process *process.Process
 	direct  *redis.Client // bypasses the proxy
 }
 
@@ -55,12 +56,12 @@ func (s *Server) start() {
 	s.process = run(s.t, s.dir, "redis-server", "--port", "0", "--unixsocket", s.socket,
 		"--save", "", "--appendonly", "no", "--daemonize", "no", "--dir", s.dir)
 	if !answers(s.t, s.process, s.direct) {
-		s.t.Fatalf("redis-server ended:\n%s", s.process.output.String())
+		s.t.Fatalf("redis-server ended:\n%s", s.process.Output())
 	}
 }
 
 // answers waits for PONG. It returns false if the process has ended.
-func answers(t TB, p *process, c *redis.Client) bool {
+func answers(t TB, p *process.Process, c *redis.Client) bool {
 	t.Helper()
 	deadline := time.After(check.Patience)
 	for again := time.NewTicker(2 * time.Millisecond); ; {
@@ -70,17 +71,17 @@ func answers(t TB, p *process, c *redis.Client) bool {
 		}
 		select {
 		case <-again.C:
-		case <-p.exited:
+		case <-p.Exited():
 			return false
 		case <-deadline:
-			t.Fatalf("redis-server has not answered for %v:\n%s", check.Patience, p.output.String())
+			t.Fatalf("redis-server has not answered for %v:\n%s", check.Patience, p.Output())
 		}
 	}
 }
 
 // Kill ends the server at once; connections break, and new ones do.
 func (s *Server) Kill() {
-	s.process.kill()
+	s.process.Kill()
 	_ = os.Remove(s.socket)
 }
 
@@ -94,13 +95,13 @@ func (s *Server) Restart() {
 // Freeze stops the process: connections stay, without responses.
 func (s *Server) Freeze() {
 	s.t.Helper()
-	s.process.signal(s.t, syscall.SIGSTOP)
+	s.process.Signal(s.t, syscall.SIGSTOP)
 }
 
 // Thaw ends a Freeze.
 func (s *Server) Thaw() {
 	s.t.Helper()
-	s.process.signal(s.t, syscall.SIGCONT)
+	s.process.Signal(s.t, syscall.SIGCONT)
 }
 
 // Fill makes the server refuse writes, as with full memory.

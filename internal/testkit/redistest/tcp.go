@@ -11,12 +11,13 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/process"
 )
 
 // node is a server that others reach by the address that it announces, so it has no proxy.
 type node struct {
 	host, port string
-	process    *process
+	process    *process.Process
 	direct     *redis.Client
 }
 
@@ -39,7 +40,7 @@ func startNode(t TB, name string, args func(dir, port, other string) []string) *
 		if answers(t, n.process, n.direct) && ours(n) {
 			return n
 		}
-		n.process.kill() // another process has the port
+		n.process.Kill() // another process has the port
 	}
 	t.Fatalf("%s: no port is free", name)
 	return nil
@@ -48,7 +49,7 @@ func startNode(t TB, name string, args func(dir, port, other string) []string) *
 // ours reports whether this process responds on the port.
 func ours(n *node) bool {
 	info, err := n.direct.Info(context.Background(), "server").Result()
-	return err == nil && strings.Contains(info, "process_id:"+strconv.Itoa(n.process.cmd.Process.Pid)+"\r")
+	return err == nil && strings.Contains(info, "process_id:"+strconv.Itoa(n.process.PID())+"\r")
 }
 
 // freePort returns a port that was free, below the ephemeral range, from which the kernel assigns others.
