@@ -1,6 +1,7 @@
 package initfiles_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -47,6 +48,68 @@ func TestImageWithDigest(t *testing.T) {
 		if files, _ := paths(t, "kubernetes", initfiles.Config{Image: image}); !strings.Contains(
 			files["kustomization.yaml"], "newName: "+want) {
 			t.Errorf("%s: %s", image, files["kustomization.yaml"])
+		}
+	}
+}
+
+// TestOwnersForCompose: the user of the gateway's container can read the secrets. Files that root writes are the user's
+// of the image; otherwise the container has the id of the user that writes them.
+func TestOwnersForCompose(t *testing.T) {
+	t.Parallel()
+	for id, want := range map[int]struct {
+		owner int
+		user  string
+	}{0: {65532, `user: "65532:65532"`}, 1000: {0, `user: "1000:1000"`}} {
+		r, err := initfiles.Build("compose", initfiles.Config{Dir: "made", UID: id, GID: id, TLS: true})
+		check.Must(t, err)
+		secrets := 0
+		for _, f := range r.Files {
+			secret := strings.HasPrefix(f.Path, "secrets/") || f.Path == "config/tls.key"
+			if secret {
+				secrets++
+			}
+			if owner := f.Owner; secret && owner != want.owner || !secret && owner != 0 {
+				t.Errorf("user %d: %s is owned by %d", id, f.Path, owner)
+			}
+			if f.Path == "compose.yaml" && !strings.Contains(f.Text, want.user) {
+				t.Errorf("user %d: no %s in\n%s", id, want.user, f.Text)
+			}
+		}
+		if secrets != 3 {
+			t.Errorf("user %d: %d secrets", id, secrets)
+		}
+	}
+}
+
+// TestSecretsStayWithTheirOwner: every file with a key, a password or a secret is readable by its owner alone, and
+// ignored by git.
+func TestSecretsStayWithTheirOwner(t *testing.T) {
+	t.Parallel()
+	for way, want := range map[string]string{
+		"compose": "caller.key config/tls.key operator.key secrets/redis_password secrets/secret_key",
+		"kubernetes": "caller.key operator.key secrets/redis_password secrets/secret.key secrets/tls.key " +
+			"secrets/users.acl",
+		"systemd": "caller.key etc/capgate/secrets/redis_password etc/capgate/secrets/secret.key etc/capgate/tls.key " +
+			"operator.key redis-users.acl",
+	} {
+		r, err := initfiles.Build(way, initfiles.Config{Dir: "made", TLS: true, Redis: "redis://capgate@redis:6379"})
+		check.Must(t, err)
+		var secret []string
+		ignored := ""
+		for _, f := range r.Files {
+			if f.Mode == 0o600 {
+				secret = append(secret, f.Path)
+			}
+			if f.Path == ".gitignore" {
+				ignored = f.Text
+			}
+		}
+		slices.Sort(secret)
+		if got := strings.Join(secret, " "); got != want {
+			t.Errorf("%s: the owner alone may read %s", way, got)
+		}
+		if ignored != "secrets/\n*.key\nredis-users.acl\n" {
+			t.Errorf("%s: git ignores %q", way, ignored)
 		}
 	}
 }

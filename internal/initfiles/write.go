@@ -34,7 +34,7 @@ func Write(dir string, files []File) (err error) {
 		if made, err = makeDir(filepath.Dir(path), made); err != nil {
 			return err
 		}
-		file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, f.Mode)
+		file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if err != nil {
 			return err
 		}
@@ -62,10 +62,11 @@ func makeDir(dir string, made []string) ([]string, error) {
 			return made, err
 		}
 	}
-	err := os.Mkdir(dir, 0o755) //nolint:gosec // containers read some files; secrets have modes of their own
+	err := os.Mkdir(dir, 0o700)
 	if err == nil {
 		made = append(made, dir)
-		err = os.Chmod(dir, 0o755) //nolint:gosec // whatever the umask
+		// Whatever the umask, containers read some files. Secrets have modes of their own.
+		err = os.Chmod(dir, 0o755) //nolint:gosec // see above
 	}
 	return made, err
 }
