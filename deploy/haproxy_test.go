@@ -30,8 +30,8 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// The ports of the gateways, and of haproxy: not those that a gateway has unless it is told otherwise, or one that
-// listens at all addresses of this machine would be in the way; nor those that the kernel gives to who asks for any.
+// The ports of the gateways and of haproxy. A gateway that runs on this machine with its default ports may listen at
+// all addresses, so these ports differ from them. They are below the range of ports that the kernel assigns.
 const (
 	publicPort  = ":20201"
 	adminPort   = ":20202"

@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"net/url"
@@ -136,7 +137,7 @@ func (p *prometheus) checkExemplars(t *testing.T) {
 			return err
 		}
 		if len(series) == 0 || len(series[0].Exemplars) == 0 || series[0].Exemplars[0].Labels["trace_id"] == "" {
-			return fmt.Errorf("there are none: %v", series)
+			return fmt.Errorf("no exemplar has a trace: %v", series)
 		}
 		return nil
 	})
@@ -155,7 +156,7 @@ func (p *prometheus) checkRules(t *testing.T) {
 			}
 		}
 		if err == nil && len(all) == 0 {
-			err = fmt.Errorf("there are none")
+			err = errors.New("no rule is loaded")
 		}
 		return err
 	})

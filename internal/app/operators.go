@@ -18,8 +18,8 @@ type operators struct {
 	tokens    *guard.Tokens
 	guard     *guard.Guard
 	secure    atomic.Pointer[tls.Config] // TLS in force; nil: cleartext
-	token     string                     // printed at the start; "": there is none
-	forget    func()                     // removes the file with the token; nil: there is none
+	token     string                     // printed at the start; "" if there is none
+	forget    func()                     // removes the file with the token; nil if there is none
 }
 
 // operatorsFeature authenticates operators, and people that sign in with a browser.

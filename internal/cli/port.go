@@ -198,7 +198,7 @@ func (p *gatewayPort) readCredential() error {
 // storedSource is the source of a credential in messages.
 const storedSource = "the credential that capgate login stored"
 
-// credential returns the credential with a description of its source; "": there is none. The order is: the flag, the
+// credential returns the credential with a description of its source; "" if there is none. The order is: the flag, the
 // environment, and for operators capgate login, and the token of a gateway that this user started on this machine. That
 // of operators is evaluated for each request, because a file may change and a gateway may start again meanwhile.
 func (p *gatewayPort) credential() (key, source string, err error) {

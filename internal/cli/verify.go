@@ -163,7 +163,7 @@ func (v *verifyCommand) addressesOf(fs *pflag.FlagSet) error {
 	return nil
 }
 
-// changedArgs returns arguments with one value changed: the first text or number, by name. nil: there is none.
+// changedArgs returns arguments with one value changed: the first text or number, by name, or nil if there is none.
 func changedArgs(args []byte) []byte {
 	var all map[string]any
 	if json.Unmarshal(args, &all) != nil {

@@ -46,7 +46,7 @@ func (k *key) set(text string) {
 	k.header.Store(&text)
 }
 
-// authorization returns the value of the header; "": there is none.
+// authorization returns the value of the header; "" if there is none.
 func (k *key) authorization() string { return *k.header.Load() }
 
 // reject says that a gateway did not accept the key. It does not block.

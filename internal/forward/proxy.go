@@ -33,7 +33,7 @@ func proxiesOf(getenv func(string) string) httpproxy.Config {
 		NoProxy: of("NO_PROXY", "no_proxy")}
 }
 
-// proxyOf returns the proxy of an endpoint; nil: there is none. Errors have no part of the proxy's URL, which may have
+// proxyOf returns the proxy of an endpoint; nil if it has none. Errors have no part of the proxy's URL, which may have
 // a password.
 func (s Settings) proxyOf(e endpoint) (*url.URL, error) {
 	switch s.Proxy {

@@ -41,7 +41,7 @@ func (k *Service) Keep(ctx context.Context, r *Request, data []byte) *call.Refus
 	return nil
 }
 
-// Kept returns the data that Keep has stored under the key of a request; nil: there is none.
+// Kept returns the data that Keep has stored under the key of a request; nil if there is none.
 func (k *Service) Kept(ctx context.Context, r *Request) ([]byte, *call.Refusal) {
 	claim := k.claimOf(r)
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)

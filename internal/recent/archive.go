@@ -24,7 +24,7 @@ type Archive interface {
 	// Keep adds calls, and removes those beyond the bounds.
 	Keep(ctx context.Context, calls []Call, b Bounds) error
 	// Page returns calls of a tenant that were added between two times and before a mark, the newest first, and the
-	// mark of the next page; "": there is none.
+	// mark of the next page; "" if there is none.
 	Page(ctx context.Context, tenant string, from, to time.Time, before string, most int) ([]Call, string, error)
 	// Tenants returns the tenants with calls that were added since a time, up to most. The tenant "" has those of
 	// callers that were not authenticated.

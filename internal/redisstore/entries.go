@@ -9,7 +9,7 @@ import (
 )
 
 // entriesBetween returns entries of a stream that were added between two times and before a mark, the newest first, and
-// the mark of the next page; "": there is none.
+// the mark of the next page; "" if there is none.
 func (c client) entriesBetween(ctx context.Context, key string, from, to time.Time, before string, most int) (
 	entries []redis.XMessage, next string, err error) {
 	last := strconv.FormatInt(to.UnixMilli(), 10)

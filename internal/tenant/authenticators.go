@@ -60,7 +60,7 @@ func (i *Authenticators) Authenticate(ctx context.Context, c Credentials) (ident
 	return identity, refusal
 }
 
-// keyByID returns the API key with this id; nil: there is none. It answers from memory. If found is false, call
+// keyByID returns the API key with this id; nil if there is none. It answers from memory. If found is false, call
 // loadKey.
 func (i *Authenticators) keyByID(id string) (k *cachedKey, found bool) {
 	if k := i.File.known.Load().keys[id]; k != nil || i.Stored == nil {

@@ -16,7 +16,7 @@ import (
 // that requests for unknown ids do not evict known ones.
 type readCache[V any] struct {
 	freshness *cache.Freshness
-	find      func(ctx context.Context, id string) (*V, error) // loads an entry from the store; nil: there is none
+	find      func(ctx context.Context, id string) (*V, error) // loads an entry from the store; nil if there is none
 	owner     func(*V) string                                  // tenant of an entry
 	present   *cache.Cache[found[V]]
 	absent    *cache.Cache[found[V]] // negative entries
@@ -28,7 +28,7 @@ type readCache[V any] struct {
 
 // found is the answer of the store for an id.
 type found[V any] struct {
-	value *V     // nil: there is none
+	value *V     // nil if there is none
 	epoch uint64 // of the request
 }
 

@@ -28,7 +28,7 @@ func (i *Authenticators) KeyName(id string) string {
 	return ""
 }
 
-// Key returns an API key without its secret, by its id; nil: there is none. It may wait until ctx ends. A nil
+// Key returns an API key without its secret, by its id; nil if there is none. It may wait until ctx ends. A nil
 // Authenticators has no keys.
 func (i *Authenticators) Key(ctx context.Context, id string) (*Key, *call.Refusal) {
 	if i == nil || !IsKeyID(id) {

@@ -117,7 +117,7 @@ func (k *cachedKey) downloads(tenant string, of *Settings, now func() time.Time)
 	return refusal == nil && identity.Scopes.Any(Invoke)
 }
 
-// keyByID returns the API key with this id; nil: there is none. It may wait.
+// keyByID returns the API key with this id; nil if there is none. It may wait.
 func (s *Signatures) keyByID(ctx context.Context, id string) (*cachedKey, *call.Refusal) {
 	if s.holders == nil || !IsKeyID(id) {
 		return nil, nil

@@ -117,7 +117,7 @@ func (s *Secrets) apply(schema any, depth int) {
 	}
 }
 
-// find returns the subschema at a JSON pointer, as in #/$defs/key; nil: there is none.
+// find returns the subschema at a JSON pointer, as in #/$defs/key; nil if there is none.
 func (s *Secrets) find(ref string) any {
 	path, is := strings.CutPrefix(ref, "#")
 	if !is {

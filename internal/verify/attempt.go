@@ -24,7 +24,7 @@ type attempt struct {
 // ending is how an attempt ended.
 type ending struct {
 	ran    bool              // a backend may have got the call
-	reason string            // of the gateway's refusal; "": there is none
+	reason string            // of the gateway's refusal; "" if there is none
 	info   map[string]string // its metadata
 	text   string            // of an error
 	err    error             // of the call

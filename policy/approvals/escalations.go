@@ -71,7 +71,7 @@ func (e *Escalations) look(ctx context.Context) {
 }
 
 // escalateDue escalates the due approvals of a tenant, by the rules in force, and returns the time until the next may
-// be due; negative: there is none.
+// be due; negative if there is none.
 func (k *Service) escalateDue(ctx context.Context, tenant string) (time.Duration, error) {
 	due, next, err := k.store.Due(ctx, tenant)
 	for i := range due {

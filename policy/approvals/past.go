@@ -70,7 +70,7 @@ func (p *Past) Took() time.Duration {
 // PastStore is the store's operations for approvals that have ended. The store records each once, as it ends.
 type PastStore interface {
 	// Past returns approvals of a tenant that were recorded between two times and before a mark, the newest first, and
-	// the mark of the next page; "": there is none.
+	// the mark of the next page; "" if there is none.
 	Past(ctx context.Context, tenant string, from, to time.Time, before string, most int) ([]Past, string, error)
 	// Days returns the tallies of a tenant on some days since 1970, by series. A day without approvals has none.
 	Days(ctx context.Context, tenant string, days []int64) ([]map[Series]Tally, error)

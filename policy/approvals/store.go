@@ -80,7 +80,7 @@ const (
 // DueStore finds approvals that escalate. Each operation is atomic.
 type DueStore interface {
 	// Due returns pending approvals of a tenant that may be due, at most a hundred, and the time until there may be
-	// more; negative: there are none.
+	// more; negative if there are none.
 	Due(ctx context.Context, tenant string) (due []Record, next time.Duration, err error)
 	// Escalate ends the wait of an approval. It reports whether this call did, and then publishes EventEscalated.
 	Escalate(ctx context.Context, tenant, id string) (bool, error)
@@ -102,8 +102,8 @@ type ReviewStore interface {
 	Answer(ctx context.Context, tenant, id string, r *StoredAnswer) (Record, AnswerResult, error)
 	// Withdraw ends a pending approval as if it had expired now, and does nothing to others.
 	Withdraw(ctx context.Context, tenant, id string) error
-	// Events returns the events after a position, the oldest first. "" is the position of the last event,
-	// after which there are none. last is the next position.
+	// Events returns the events after a position, the oldest first, and the position of the last one. After "",
+	// it returns no events, and the position of the last one that is stored.
 	Events(ctx context.Context, tenant, after string, most int) (events []RecordEvent, last string, err error)
 }
 

@@ -116,7 +116,7 @@ func (d *Discoverer) callOnce(ctx context.Context, q DiscoveryCall, timeout time
 
 // parsed is a discovered set that was parsed.
 type parsed struct {
-	sum   string // of its text; "": there is none
+	sum   string // of its text; "" if there is none
 	tools []Tool
 }
 

@@ -52,7 +52,7 @@ type ReadRequest struct {
 type Record struct {
 	Accepted map[string]toolschema.Hash // by tool; also of removed tools
 	Removed  map[string]bool            // tools of Accepted that were removed
-	Sum      string                     // of the discovered set; "": there is none
+	Sum      string                     // of the discovered set; "" if there is none
 	Set      []byte                     // the discovery tool's answer; nil if the reader has it
 	Last     DiscoveryStatus
 }

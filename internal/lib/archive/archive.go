@@ -53,7 +53,7 @@ type Search[T any] struct {
 	// Late is the longest time between the time of an entry and its addition to the archive; later ones may be missed.
 	Late time.Duration
 	// Page returns entries of an owner that were added between two times and before a mark, the newest first, and the
-	// mark of the next page; "": there is none. A mark is the time of the addition of the oldest one in ms, and what
+	// mark of the next page; "" if there is none. A mark is the time of the addition of the oldest one in ms, and what
 	// follows a "-", as the id of an entry of a Redis stream.
 	Page func(ctx context.Context, owner string, from, to time.Time, before string, most int) ([]T, string, error)
 	// At returns the time and the id of an entry.
@@ -64,7 +64,7 @@ type Search[T any] struct {
 // Found are entries.
 type Found[T any] struct {
 	Entries []T    // the newest first
-	Next    string // Before of the next page; "": there is none
+	Next    string // Before of the next page; "" if there is none
 	// Since is the time from which on entries were searched. Next goes on from there. Zero: the page is full, or all of
 	// the range was searched.
 	Since time.Time

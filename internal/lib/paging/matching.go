@@ -5,7 +5,7 @@ import "context"
 // maxReads bounds the pages of a stored list that are read for one page of matching items.
 const maxReads = 10
 
-// List returns at most most items after a position, and the position of the next page; "": there is none.
+// List returns at most most items after a position, and the position of the next page; "" if there is none.
 type List[T any] func(ctx context.Context, after string, most int) (items []T, next string, err error)
 
 // Matching returns a List of the items of another List that match. If few of them do, a page is short or empty although

@@ -77,7 +77,7 @@ var (
 		Message: "page_token must be the next_page_token of a response"}
 )
 
-// Slice returns the items of a page, and the position of the next page; "": there is none. All items are sorted by
+// Slice returns the items of a page, and the position of the next page; "" if there is none. All items are sorted by
 // their positions.
 func Slice[T any](p Page, all []T, position func(T) string) (items []T, next string) {
 	from, found := slices.BinarySearchFunc(all, p.After,
@@ -91,7 +91,7 @@ func Slice[T any](p Page, all []T, position func(T) string) (items []T, next str
 	return items, ""
 }
 
-// SliceDescending returns the items of a page that match, and the position of the next page; "": there is none. All
+// SliceDescending returns the items of a page that match, and the position of the next page; "" if there is none. All
 // items are sorted by their positions, the greatest first.
 func SliceDescending[T any](p Page, all []T, position func(*T) string, match func(*T) bool) (items []*T, next string) {
 	for i := range all {

@@ -35,7 +35,7 @@ func (v *verified) StillValid(ctx context.Context) bool {
 		tenant.StillEnabled(ctx, v.by.tenants, v.identity.Tenant)
 }
 
-// cached returns a token's result from memory, if it is valid; nil: there is none.
+// cached returns a token's result from memory, if it is valid; nil if there is none.
 func (v *Verifier) cached(hash *tokenHash) *verified {
 	e := v.cache.GetBytes(hash[:])
 	if e == nil {

@@ -48,7 +48,7 @@ type Options struct {
 	Reflection Reflection
 	// Reflect answers server reflection of v1 instead of the real one; nil: none does.
 	Reflect func(reflectionpb.ServerReflection_ServerReflectionInfoServer) error
-	Health  *health.Server // grpc.health.v1; nil: there is none
+	Health  *health.Server // grpc.health.v1; nil if there is none
 	Addr    string         // host:port; default a free port
 	Listen  net.Listener   // instead of Addr
 	Server  []grpc.ServerOption

@@ -15,7 +15,7 @@ type healthFeed struct {
 	stop   func()
 	lost   bool
 	queue  []health.Event // on their way
-	cancel func()         // the arrival of the first one; nil: there is none
+	cancel func()         // the arrival of the first one; nil if there is none
 	last   *health.Event  // that arrived
 }
 

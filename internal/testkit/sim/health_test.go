@@ -42,7 +42,7 @@ type healthRun struct {
 	silent   bool // the store does not answer
 	refusing bool // it refuses connections
 	readOnly bool
-	promote  func() // fails over to a copy; nil: there is none
+	promote  func() // fails over to a copy; nil if there is none
 
 	backends map[string]*simBackend
 	fleets   []health.Fleet

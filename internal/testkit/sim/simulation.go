@@ -21,7 +21,7 @@ type Simulation struct {
 	Seed uint64
 	// Faults returns what may go wrong now; nil: nothing.
 	Faults func() []Event
-	// Check returns a broken invariant. It runs after each step; nil: there is none.
+	// Check returns a broken invariant, or nil. It runs after each step.
 	Check func() error
 
 	rnd      *rand.Rand

@@ -39,7 +39,7 @@ type Config struct {
 	// Keys returns the keys of aead.KeyBytes that the replicas share, for data that clients keep for the gateway;
 	// optional.
 	Keys func(ctx context.Context) [][]byte
-	// Cancel makes the other replicas call CancelMCP; nil means there are none. It may wait until ctx ends.
+	// Cancel makes the other replicas call CancelMCP. It may wait until ctx ends. nil means no other replica.
 	Cancel   func(ctx context.Context, request string)
 	Settings mcp.Settings
 	Beat     time.Duration // interval of heartbeats of slow requests; default 10 s
