@@ -1,5 +1,6 @@
 // Command generate writes the schema and the reference of the configuration from the structs of its packages: their
-// tags, and the comments of their fields. `make generate` runs it at the root of the repository; with -check it compares.
+// tags, and the comments of their fields. `make generate` runs it at the root of the repository; with -check it
+// compares.
 package main
 
 import (
