@@ -3,6 +3,7 @@ package gateway
 import (
 	"google.golang.org/grpc/codes"
 
+	"github.com/capgate/capgate/gateway/client"
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/filter/accesslog"
 	"github.com/capgate/capgate/gateway/filter/authenticate"
@@ -99,7 +100,8 @@ func (h *handler) accesslog(gateway bool) accesslog.Filter {
 
 // authenticate returns the filter that authenticates callers. If metrics is nil, calls are not counted by tenant.
 func (h *handler) authenticate(metrics func(string) *telemetry.TenantMetrics) authenticate.Filter {
-	return authenticate.New(authenticate.Config{Callers: h.callers, Metrics: metrics, Authenticated: h.Authenticated})
+	return authenticate.New(authenticate.Config{
+		Callers: h.callers, Metrics: metrics, Authenticated: h.Authenticated, Proof: client.Proof})
 }
 
 // use returns a tenant's use of resources, for overload.Shedder.

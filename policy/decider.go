@@ -111,7 +111,10 @@ func (d *Decider) Decide(c *call.Call) (decision Decision, ok bool) {
 	}
 	k := keyOf(c)
 	e := d.cache.get(&k)
-	if e == nil || !d.freshness.Valid(e.Until) || e.Value.ended(d.now()) {
+	if e == nil {
+		return Decision{}, false
+	}
+	if now := d.now(); !d.freshness.ValidAt(e.Until, now) || e.Value.ended(now) {
 		return Decision{}, false
 	}
 	decision = decide(e.Value.matches, d.opts.Source, c.Capability, c.Tool)

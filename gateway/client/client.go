@@ -22,6 +22,8 @@ type Conn struct {
 	addr netip.Addr
 	text string       // of addr; empty if it is not valid
 	peer *tenant.Peer // of a verified certificate; nil means none
+
+	proof *tenant.Proof // under the lock of the connection's shard; nil means that it has shown no API key
 }
 
 // New returns the Conn of a connection. It implements relay.Config.OnConnect.
@@ -42,6 +44,18 @@ func New(p *relay.Peer) any {
 
 // Of returns the Conn of a connection.
 func Of(p *relay.Peer) *Conn { return p.Value.(*Conn) }
+
+// Proof returns the proof of a connection, for its own calls alone, of which its shard runs one at a time.
+func Proof(p *relay.Peer) *tenant.Proof {
+	if p.Internal {
+		return nil
+	}
+	c := Of(p)
+	if c.proof == nil {
+		c.proof = new(tenant.Proof)
+	}
+	return c.proof
+}
 
 // Network returns the name of a client's network. For most requests the connection has it already. p may be nil.
 func Network(p *relay.Peer, address string) string {

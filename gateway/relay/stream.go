@@ -21,7 +21,9 @@ type Stream struct {
 	parking  *parking
 
 	head      *hpack.List // request headers, until the response starts
+	names     nameSet     // of head, when the Handler reads it; 0 means not computed
 	edits     []edit      // changes to head
+	edited    nameSet     // names of edits
 	method    string
 	path      string
 	authority string
@@ -90,7 +92,7 @@ func (s *Stream) Authority() string { return s.authority }
 // Header returns the first value of a request header. The name must be in lower case. After the response has started,
 // there are no headers.
 func (s *Stream) Header(name string) (string, bool) {
-	if s.head == nil {
+	if !s.mayHave(name) {
 		return "", false
 	}
 	for i := range s.head.Fields {
@@ -104,8 +106,11 @@ func (s *Stream) Header(name string) (string, bool) {
 // AppendHeader appends all values of a request header to b, as one list (RFC 9110 §5.3). The name must be in lower
 // case.
 func (s *Stream) AppendHeader(b []byte, name string) []byte {
+	if !s.mayHave(name) {
+		return b
+	}
 	found := false
-	for i := 0; s.head != nil && i < len(s.head.Fields); i++ {
+	for i := range s.head.Fields {
 		if f := &s.head.Fields[i]; f.Name == name {
 			if found {
 				b = append(b, ',')
@@ -118,6 +123,9 @@ func (s *Stream) AppendHeader(b []byte, name string) []byte {
 
 // Contradicts reports whether a request header is present more than once, with different values.
 func (s *Stream) Contradicts(name string) bool {
+	if !s.mayHave(name) {
+		return false
+	}
 	first, found := "", false
 	for i := range s.head.Fields {
 		switch f := &s.head.Fields[i]; {
@@ -145,13 +153,14 @@ func (s *Stream) SetHeader(name, value string) { s.edit(edit{name: name, value: 
 func (s *Stream) DropHeader(name string) { s.edit(edit{name: name, drop: true}) }
 
 func (s *Stream) edit(e edit) {
-	if old := s.edited(e.name); old != nil {
+	if old := s.editOf(e.name); old != nil {
 		*old = e
 	} else {
 		if s.edits == nil {
 			s.edits = s.sh.newEdits()
 		}
 		s.edits = append(s.edits, e)
+		s.edited |= setOf(e.name)
 	}
 }
 

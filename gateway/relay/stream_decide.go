@@ -82,7 +82,7 @@ func (s *Stream) writeRequest(t transport) {
 		case nameGRPCStatus, nameGRPCMessage, nameGRPCDetails:
 			continue // requests have no status; no server must take it for a response
 		}
-		if e := s.edited(f.Name); e == nil {
+		if e := s.editOf(f.Name); e == nil {
 			w.field(f)
 		} else if f.Tag&tagPseudo != 0 && !e.drop {
 			w.text(e.name, e.value)
@@ -101,7 +101,11 @@ func (s *Stream) writeRequest(t transport) {
 	w.end(&s.up, s.up.queueEnd && s.up.queue.len() == 0)
 }
 
-func (s *Stream) edited(name string) *edit {
+// editOf returns the change to a header, or nil.
+func (s *Stream) editOf(name string) *edit {
+	if s.edited&setOf(name) == 0 {
+		return nil
+	}
 	for i := range s.edits {
 		if s.edits[i].name == name {
 			return &s.edits[i]

@@ -146,7 +146,7 @@ func (s *Stream) dropHead() {
 	if s.head != nil {
 		s.sh.freeList(s.head)
 	}
-	s.head, s.method, s.path, s.authority = nil, "", "", ""
+	s.head, s.names, s.method, s.path, s.authority = nil, 0, "", "", ""
 	s.dropEdits()
 }
 
@@ -154,7 +154,7 @@ func (s *Stream) dropHead() {
 func (s *Stream) dropEdits() {
 	if s.edits != nil {
 		s.sh.freeEdits(s.edits)
-		s.edits = nil
+		s.edits, s.edited = nil, 0
 	}
 }
 

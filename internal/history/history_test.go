@@ -336,3 +336,45 @@ func TestQuickCalls(t *testing.T) {
 		t.Errorf("the text of a version without quick buckets is %+v", before)
 	}
 }
+
+// TestRoutesAreCountedApart: each call counts in its own series, whatever other calls have names that share a place
+// with its own.
+func TestRoutesAreCountedApart(t *testing.T) {
+	t.Parallel()
+	const names = 40
+	r := newRig(t, 4*names)
+	want := map[history.Series]int64{}
+	for range 2 { // the second publication begins without the routes of the first
+		for i := range 3 * names * names {
+			tool, other := fmt.Sprint("tool", i%names), fmt.Sprint(i/3%names)
+			rec := r.record("weather", tool)
+			rec.Call.Tenant, rec.TenantUID, rec.Backend = other, "", "10.0.0."+other+":1"
+			if i%7 == 0 {
+				rec.TenantUID, rec.Backend = "u"+other, ""
+			} else {
+				want[history.Series{Kind: history.Backend, Group: "weather", Name: rec.Backend}]++
+			}
+			want[history.TenantSeries(rec.Call.Tenant, rec.TenantUID)]++
+			want[history.Series{Kind: history.Tool, Group: "weather", Name: tool}]++
+			r.Record(rec)
+		}
+		check.Must(t, r.Publish(t.Context()))
+	}
+	for of, n := range want {
+		if sum, _ := r.read(t, of, "24h"); sum.Calls() != n {
+			t.Errorf("%+v: %d calls, want %d", of, sum.Calls(), n)
+		}
+	}
+}
+
+func BenchmarkRecord(b *testing.B) {
+	metrics, err := telemetry.NewMetrics(prometheus.NewPedanticRegistry(), telemetry.MetricsConfig{})
+	check.Must(b, err)
+	r := history.New(history.Config{Series: 200, Knows: func(string, string) bool { return true }})
+	rec := &telemetry.Record{Call: &call.Call{Tenant: "acme", Tool: "get_forecast", Capability: "weather"},
+		Capability: metrics.Capability("weather"), TenantUID: "u1", Backend: "10.0.0.7:50051",
+		Ended: 40 * time.Millisecond, Outcome: telemetry.Succeeded}
+	for b.Loop() {
+		r.Record(rec)
+	}
+}

@@ -47,6 +47,7 @@ type Log struct {
 
 	mu      sync.Mutex     // held for the counting of one call
 	pending *points        // since the last publication
+	routes  routes         // of pending, whose series are all counted apart
 	late    []*points      // that the store has not accepted, the oldest first
 	marks   []Mark         // not published yet
 	others  map[Kind]int64 // calls of series without a place of their own, since the start
@@ -72,29 +73,42 @@ func (l *Log) Record(rec *telemetry.Record) {
 	if capability != "" && tool != "" && !l.cfg.Knows(capability, tool) {
 		tool = Other
 	}
+	c := countingOf(rec)
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	at := l.routeAt(tool, rec)
+	if at.is(capability, tool, rec) {
+		at.record(&c)
+		return
+	}
+	var r route
+	all := true
 	if capability != "" {
-		l.count(Series{Kind: Fleet, Group: capability}, rec)
+		r.fleet = l.count(Series{Kind: Fleet, Group: capability}, &c, &all)
 		if tool != "" {
-			l.count(Series{Kind: Tool, Group: capability, Name: tool}, rec)
+			r.tool = l.count(Series{Kind: Tool, Group: capability, Name: tool}, &c, &all)
 		}
 		if rec.Backend != "" {
-			l.count(Series{Kind: Backend, Group: capability, Name: rec.Backend}, rec)
+			r.backend = l.count(Series{Kind: Backend, Group: capability, Name: rec.Backend}, &c, &all)
 		}
 	}
 	if rec.Call.Tenant != "" {
-		l.count(l.pending.tenant(rec.Call.Tenant, rec.TenantUID), rec)
+		r.tenant = l.count(l.pending.tenant(rec.Call.Tenant, rec.TenantUID), &c, &all)
+	}
+	if all {
+		*at = r
 	}
 }
 
-// count adds a call to a series, or to the others of its kind. l.mu must be held.
-func (l *Log) count(of Series, rec *telemetry.Record) {
+// count adds a call to a series, or to the others of its kind, and sets all to false for those. l.mu must be held.
+func (l *Log) count(of Series, c *counting, all *bool) *counted {
 	point, apart := l.pending.of(of)
-	point.record(rec)
+	point.add(c)
 	if !apart {
 		l.others[of.Kind]++
+		*all = false
 	}
+	return point
 }
 
 // Mark adds a mark of this replica.
@@ -154,7 +168,7 @@ func (l *Log) Publish(ctx context.Context) error {
 	l.mu.Lock()
 	l.pending.at = l.cfg.Now()
 	late, marks := append(l.late, l.pending), l.marks
-	l.pending, l.late, l.marks = l.pending.next(), nil, nil
+	l.pending, l.late, l.marks, l.routes = l.pending.next(), nil, nil, routes{}
 	l.mu.Unlock()
 	err := l.send(ctx, &late, &marks)
 	l.mu.Lock()

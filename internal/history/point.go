@@ -44,15 +44,14 @@ func (p *Point) Calls() (n int64) {
 // Empty reports whether nothing was counted.
 func (p *Point) Empty() bool { return p.Calls() == 0 && p.Seen == 0 }
 
-// record adds a call. It allocates only for a reason that is new.
-func (p *Point) record(rec *telemetry.Record) {
-	result := rec.Result()
-	p.Results[result]++
-	if rec.Backend != "" {
-		p.Took[bucketOf(rec.Took())]++
+// add adds a call. It allocates only for a reason that is new.
+func (p *Point) add(c *counting) {
+	p.Results[c.result]++
+	if c.bucket >= 0 {
+		p.Took[c.bucket]++
 	}
-	if result == telemetry.Refused {
-		p.refuse(rec.Reason, 1)
+	if c.result == telemetry.Refused {
+		p.refuse(c.reason, 1)
 	}
 }
 

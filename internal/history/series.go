@@ -88,6 +88,7 @@ const maxIdle = 60
 // counted is the point of a series, and its place among those that are counted apart.
 type counted struct {
 	Point
+	of   Series
 	idle int // publications since the last call or look
 }
 
@@ -143,7 +144,7 @@ func (p *points) next() *points {
 // keep gives a series a place if there is one.
 func (p *points) keep(s Series, idle int) {
 	if p.all[s] == nil && p.take(s) {
-		p.all[s] = &counted{idle: idle}
+		p.all[s] = &counted{of: s, idle: idle}
 	}
 }
 
@@ -180,17 +181,17 @@ func (p *points) displace(s Series) bool {
 }
 
 // of returns the point of a series, or that of the others if there are too many. It allocates for a series that is new.
-func (p *points) of(s Series) (point *Point, apart bool) {
+func (p *points) of(s Series) (point *counted, apart bool) {
 	if at := p.all[s]; at != nil {
-		return &at.Point, true
+		return at, true
 	}
 	if other := s.Others(); s != other && !p.take(s) && !p.displace(s) {
 		point, _ = p.of(other)
 		return point, false
 	}
-	at := &counted{}
-	p.all[Series{s.Kind, strings.Clone(s.Group), strings.Clone(s.Name)}] = at
-	return &at.Point, true
+	at := &counted{of: Series{s.Kind, strings.Clone(s.Group), strings.Clone(s.Name)}}
+	p.all[at.of] = at
+	return at, true
 }
 
 // tenant returns the series of a tenant.

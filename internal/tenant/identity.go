@@ -55,6 +55,8 @@ type Credentials struct {
 	Peer *Peer
 	// where the call came in; nil: the public port
 	At *Listener
+	// of the connection, for Lookup; nil: none
+	Proof *Proof
 }
 
 // Assert returns the identity with the names that the caller sent, as far as its credential permits and its

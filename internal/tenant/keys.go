@@ -130,7 +130,7 @@ func (k *Keys) identify(c Credentials) (Identity, *call.Refusal) {
 	}
 	t := k.known.Load()
 	key := t.keys[id]
-	if key == nil || !key.matches(c.Credential, secret, t.pepper) {
+	if key == nil || !key.matches(&c, secret, t.pepper) {
 		return Identity{}, refusedCredential
 	}
 	return key.authenticate(c, key.settings, k.now)
@@ -153,7 +153,19 @@ func (k *cachedKey) authenticate(c Credentials, of *Settings, now func() time.Ti
 func expired(end time.Time, now func() time.Time) bool { return !end.IsZero() && !now().Before(end) }
 
 // matches compares in constant time only.
-func (k *cachedKey) matches(credential, secret string, pepper []byte) bool {
+func (k *cachedKey) matches(c *Credentials, secret string, pepper []byte) bool {
+	if c.Proof.proves(k, c.Credential) {
+		return true
+	}
+	if !k.matchesHash(c.Credential, secret, pepper) {
+		return false
+	}
+	c.Proof.remember(k, c.Credential)
+	return true
+}
+
+// matchesHash compares hashes, of which that of the last credential is known.
+func (k *cachedKey) matchesHash(credential, secret string, pepper []byte) bool {
 	var text [credentialLen]byte
 	copy(text[:], credential)
 	print := sha256.Sum256(text[:])
@@ -163,7 +175,7 @@ func (k *cachedKey) matches(credential, secret string, pepper []byte) bool {
 	return k.verify(secret, pepper, print)
 }
 
-// verify is apart from matches so that only it allocates.
+// verify is apart from matchesHash so that only it allocates.
 func (k *cachedKey) verify(secret string, pepper []byte, print [sha256.Size]byte) bool {
 	if !k.Hash.Matches(strings.Clone(secret), pepper) {
 		return false

@@ -145,7 +145,7 @@ func (s *Stored) Lookup(c Credentials) (identity Identity, known bool, refusal *
 	case k == nil:
 		return Identity{}, true, refusedCredential
 	}
-	if !k.matches(c.Credential, secret, *s.pepper.Load()) {
+	if !k.matches(&c, secret, *s.pepper.Load()) {
 		return Identity{}, true, refusedCredential
 	}
 	of, known := s.directory.Lookup(k.Tenant)
@@ -166,7 +166,7 @@ func (s *Stored) Authenticate(ctx context.Context, c Credentials) (Identity, *ca
 	switch {
 	case refusal != nil:
 		return Identity{}, refusal
-	case k == nil || !k.matches(c.Credential, secret, *s.pepper.Load()):
+	case k == nil || !k.matches(&c, secret, *s.pepper.Load()):
 		return Identity{}, refusedCredential
 	}
 	of, refusal := s.directory.Settings(ctx, k.Tenant)

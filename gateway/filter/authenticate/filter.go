@@ -39,6 +39,8 @@ type Config struct {
 	Metrics func(tenant string) *telemetry.TenantMetrics
 	// Authenticated is called for a connection with a valid credential; optional.
 	Authenticated func(*relay.Peer)
+	// Proof returns the proof of a connection; optional. It is called with the shard of the connection locked.
+	Proof func(*relay.Peer) *tenant.Proof
 }
 
 // Filter authenticates callers.
@@ -62,6 +64,9 @@ func (f Filter) Admit(t *filter.Call, s *State) filter.Step {
 		claim, refusal = tenant.Credentials{Signature: a.Signature, At: t.Client.At}, nil
 	}
 	if refusal == nil {
+		if s.Inherited == nil && claim.Credential != "" && f.cfg.Proof != nil {
+			claim.Proof = f.cfg.Proof(t.Stream.Peer())
+		}
 		var known bool
 		if identity, known, refusal = f.cfg.Callers.Lookup(claim); !known {
 			if refusal = f.ask(t, s, claim); refusal == nil {

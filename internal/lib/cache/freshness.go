@@ -45,8 +45,10 @@ func (f *Freshness) Expiry() int64 {
 
 // Valid reports whether an entry may be used as it is. While the store is in sync, an entry is valid until its expiry.
 // While the store is silent, all entries are valid, for a bounded time.
-func (f *Freshness) Valid(until int64) bool {
-	now := f.Now()
+func (f *Freshness) Valid(until int64) bool { return f.ValidAt(until, f.Now()) }
+
+// ValidAt is Valid at a time that Now has returned.
+func (f *Freshness) ValidAt(until, now int64) bool {
 	silent := time.Duration(now - f.synced.Load())
 	return silent <= f.maxStale && (silent > silentAfter || now <= until)
 }

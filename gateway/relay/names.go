@@ -1,0 +1,26 @@
+package relay
+
+// nameSet is a set of header names. A name that is missing from it is certainly not there.
+type nameSet uint64
+
+// setOf returns the set with one name. Names of different length, or with another last or middle byte, mostly differ.
+func setOf(name string) nameSet {
+	n := uint(len(name))
+	if n == 0 {
+		return 1
+	}
+	return 1 << ((n*5 + uint(name[n/2]) + uint(name[n-1])*4) & 63)
+}
+
+// mayHave reports whether the request may have a header.
+func (s *Stream) mayHave(name string) bool {
+	if s.head == nil {
+		return false
+	}
+	if s.names == 0 {
+		for i := range s.head.Fields {
+			s.names |= setOf(s.head.Fields[i].Name)
+		}
+	}
+	return s.names&setOf(name) != 0
+}
