@@ -48,8 +48,13 @@ type secured struct {
 
 func secure(t *testing.T) *secured {
 	t.Helper()
-	s := &secured{front: &front{capability: gatewaytest.NewCapability("b1")}, authority: certtest.New(t),
-		ring: newKeyring()}
+	return securedBy(t, certtest.New(t), func(*tls.Config) {})
+}
+
+// securedBy returns a front with the certificates of an authority, and a change of its TLS.
+func securedBy(t *testing.T, authority *certtest.Authority, change func(*tls.Config)) *secured {
+	t.Helper()
+	s := &secured{front: &front{capability: gatewaytest.NewCapability("b1")}, authority: authority, ring: newKeyring()}
 	keys := s.ring.authenticator().(*tenant.Keys)
 	s.certificates = tenant.NewCertificates(everyTenant{}, nil)
 	s.certificates.Replace([]tenant.Certificate{
@@ -58,13 +63,15 @@ func secure(t *testing.T) *secured {
 		{DNS: "*.agents.example.org", Tenant: "globex", Scopes: tenant.Invoke},
 	})
 	s.backend = s.capability.Serve(t, call.Doc)
+	port := &tls.Config{
+		Certificates: []tls.Certificate{s.authority.Server(t)}, ClientCAs: s.authority.Pool,
+		ClientAuth: tls.VerifyClientCertIfGiven,
+	}
+	change(port)
 	s.gateway = gatewaytest.Start(t, gatewaytest.Options{
 		Fleets:        []gatewaytest.Fleet{{Capability: "caps", Backends: []string{s.backend.Addr}}},
 		Authenticator: tenant.NewAuthenticators(tenant.Sources{File: keys, Certificates: s.certificates}),
-		Relay: relay.Config{TLS: &tls.Config{
-			Certificates: []tls.Certificate{s.authority.Server(t)}, ClientCAs: s.authority.Pool,
-			ClientAuth: tls.VerifyClientCertIfGiven,
-		}},
+		Relay:         relay.Config{TLS: port},
 	})
 	return s
 }

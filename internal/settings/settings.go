@@ -82,18 +82,20 @@ func ParseFile(file string, over Overrides, files Files) (*config.Config, error)
 func WithFiles(cfg *config.Config, files Files, before *Settings) (*Settings, error) {
 	s := &Settings{Config: cfg, Backends: map[tlsfiles.Client]*tls.Config{}, Files: files}
 	var problems []error
-	server, err := cfg.TLS.Read(files)
-	if err != nil {
-		problems = append(problems, err)
-	}
-	s.ServerTLS = server
-	if s.Store, err = storeConfig(cfg.Redis, files); err != nil {
-		problems = append(problems, err)
-	}
+	var err error
 	if file := cfg.SecretFile; file != "" {
 		if s.Secrets, err = ReadSecrets(file, files); err != nil {
 			problems = append(problems, fmt.Errorf("secret_file: %w", err))
 		}
+	}
+	if s.ServerTLS, err = s.readServerTLS(&cfg.TLS); err != nil {
+		problems = append(problems, err)
+	}
+	if before != nil && s.sameTLS(before, &cfg.TLS, &before.Config.TLS) {
+		s.ServerTLS = before.ServerTLS
+	}
+	if s.Store, err = storeConfig(cfg.Redis, files); err != nil {
+		problems = append(problems, err)
 	}
 	var wrong []error
 	s.Webhooks, wrong = readWebhooks(&cfg.Approvals, files)
@@ -102,10 +104,6 @@ func WithFiles(cfg *config.Config, files Files, before *Settings) (*Settings, er
 		if s.TraceHeaders, err = readHeaders(file, files); err != nil {
 			problems = append(problems, fmt.Errorf("traces.headers_file: %w", err))
 		}
-	}
-	if t := cfg.TLS; before != nil && before.Config.TLS == t &&
-		files.agree(before.Files, t.Files()...) {
-		s.ServerTLS = before.ServerTLS
 	}
 	if err = s.readListenerTLS(before); err != nil {
 		problems = append(problems, Problems(err)...)

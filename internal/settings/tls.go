@@ -1,26 +1,42 @@
 package settings
 
 import (
+	"bytes"
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/capgate/capgate/internal/lib/tlsfiles"
 )
+
+// readServerTLS reads the certificates of a port for callers. With secret_file, replicas resume each other's sessions.
+func (s *Settings) readServerTLS(t *tlsfiles.Server) (*tls.Config, error) {
+	secure, err := t.Read(s.Files)
+	if err != nil || secure == nil || len(s.Secrets) == 0 {
+		return secure, err
+	}
+	return secure, t.ShareSessions(secure, s.Secrets, s.Files, nil)
+}
+
+// sameTLS reports whether a port's certificates, and the secrets, are those of before.
+func (s *Settings) sameTLS(before *Settings, t, was *tlsfiles.Server) bool {
+	return *t == *was && s.Files.agree(before.Files, t.Files()...) &&
+		slices.EqualFunc(s.Secrets, before.Secrets, bytes.Equal)
+}
 
 // readListenerTLS reads the certificates of listeners. Unchanged ones are reused.
 func (s *Settings) readListenerTLS(before *Settings) error {
 	s.ListenerTLS = make([]*tls.Config, len(s.Config.Listeners))
 	var problems []error
 	for i := range s.Config.Listeners {
-		t := s.Config.Listeners[i].TLS
-		secure, err := t.Read(s.Files)
+		t := &s.Config.Listeners[i].TLS
+		secure, err := s.readServerTLS(t)
 		if err != nil {
 			problems = append(problems, fmt.Errorf("listeners[%d]: %w", i, err))
 			continue
 		}
-		if before != nil && i < len(before.ListenerTLS) && before.Config.Listeners[i].TLS == t &&
-			s.Files.agree(before.Files, t.Files()...) {
+		if before != nil && i < len(before.ListenerTLS) && s.sameTLS(before, t, &before.Config.Listeners[i].TLS) {
 			secure = before.ListenerTLS[i]
 		}
 		s.ListenerTLS[i] = secure
