@@ -4,6 +4,8 @@ import (
 	"crypto/tls"
 	"net"
 	"time"
+
+	"github.com/capgate/capgate/gateway/relay/accept"
 )
 
 // connLink transports a connection over a net.Conn other than TCP, such as TLS. Its reads and writes block, so each
@@ -12,7 +14,7 @@ type connLink struct {
 	c         *conn
 	nc        net.Conn
 	pending   []byte // output; this and the next four fields are guarded by the shard
-	writing   int    // number of bytes in the buffer being written
+	writing   int    // number of bytes in the buffer being written, and in that of the socket
 	full      bool   // the conn waits for writable
 	ending    bool   // finish was called
 	closed    bool
@@ -20,6 +22,9 @@ type connLink struct {
 	resumed   chan struct{} // signals that the conn accepts input again
 	scheduled chan struct{} // signals that the run queue runs the link
 	spent     int64         // processing time since it last waited for input, in nanoseconds
+
+	socket gatherer // of TLS; nil means none
+	sent   int64    // bytes; of the writer alone
 }
 
 // connBuffer is the size of the writer's buffer, as of a socket, and of one read.
@@ -28,9 +33,19 @@ const (
 	connReadBuffer = 32 << 10
 )
 
+// gatherer is an accept.Gatherer.
+type gatherer interface {
+	Hold()
+	Flush() error
+}
+
 func newConnLink(nc net.Conn) *connLink {
-	return &connLink{nc: nc, work: make(chan struct{}, 1), resumed: make(chan struct{}, 1),
+	l := &connLink{nc: nc, work: make(chan struct{}, 1), resumed: make(chan struct{}, 1),
 		scheduled: make(chan struct{}, 1)}
+	if tc, ok := nc.(*tls.Conn); ok {
+		l.socket, _ = tc.NetConn().(gatherer)
+	}
+	return l
 }
 
 // run reads until the connection ends, and waits for the writer.
@@ -139,11 +154,39 @@ func (l *connLink) writeAll() {
 				}
 				break
 			}
-			if _, err := l.nc.Write(buf); err != nil {
+			if err := l.send(buf); err != nil {
 				sh.lose(l.c, err)
 			}
 		}
 	}
+}
+
+// Sizes of records of crypto/tls: a connection's first bytes are in small ones, which a client can decrypt sooner.
+const (
+	tlsRecord      = 16 << 10
+	tlsFirst       = 128 << 10
+	tlsFirstRecord = 1 << 10
+)
+
+// gathers reports whether TLS makes several records of a write.
+func (l *connLink) gathers(n int) bool {
+	return l.socket != nil && (n > tlsRecord || l.sent < tlsFirst && n > tlsFirstRecord)
+}
+
+// send writes output. The records of TLS are written together.
+func (l *connLink) send(buf []byte) error {
+	if !l.gathers(len(buf)) {
+		_, err := l.nc.Write(buf)
+		l.sent += int64(len(buf))
+		return err
+	}
+	l.socket.Hold()
+	_, err := l.nc.Write(buf)
+	l.sent += int64(len(buf))
+	if flushed := l.socket.Flush(); err == nil {
+		err = flushed
+	}
+	return err
 }
 
 // fetch returns the pending output, and takes back the written buffer.
@@ -154,7 +197,9 @@ func (l *connLink) fetch(written []byte) (pending []byte, ending, closed bool) {
 	defer sh.leave()
 	sh.buffers.put(written)
 	pending, l.pending = l.pending, nil
-	l.writing = cap(pending)
+	if l.writing = cap(pending); l.gathers(len(pending)) {
+		l.writing += accept.GatherBytes
+	}
 	if !l.c.closed {
 		l.c.unsent = cap(l.c.out.buf) + l.writing
 		l.c.recount()

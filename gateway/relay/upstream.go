@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/capgate/capgate/gateway/relay/accept"
 	"github.com/capgate/capgate/gateway/relay/hpack"
 )
 
@@ -118,7 +119,7 @@ func (u *Upstream) connect(ctx context.Context) (net.Conn, error) {
 	if err != nil || secure == nil {
 		return nc, err
 	}
-	tc := tls.Client(nc, secure)
+	tc := tls.Client(&accept.Gatherer{Conn: nc}, secure)
 	err = tc.HandshakeContext(ctx)
 	if err == nil && tc.ConnectionState().NegotiatedProtocol != "h2" {
 		err = errNoH2

@@ -4,7 +4,6 @@ import (
 	"container/list"
 	"context"
 	"errors"
-	"net"
 	"net/netip"
 	"slices"
 	"sync"
@@ -139,7 +138,7 @@ func (l *handshakeLimit) stats() (waiting int, dropped int64) {
 
 // handshakeConn is a connection whose handshake is limited. It is used by one goroutine until done.
 type handshakeConn struct {
-	net.Conn
+	Gatherer
 	limit    *handshakeLimit
 	peer     *Peer
 	ctx      context.Context //nolint:containedctx // of the handshake, whose reads and writes have none
@@ -187,7 +186,7 @@ func (c *handshakeConn) Read(p []byte) (int, error) {
 }
 
 // Write implements net.Conn.
-func (c *handshakeConn) Write(p []byte) (int, error) { return c.unlimited(p, c.Conn.Write) }
+func (c *handshakeConn) Write(p []byte) (int, error) { return c.unlimited(p, c.Gatherer.Write) }
 
 // unlimited performs an I/O operation without holding a slot.
 func (c *handshakeConn) unlimited(p []byte, do func([]byte) (int, error)) (int, error) {
