@@ -51,7 +51,8 @@ func BenchmarkLookup(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, _, refusal := keys.Lookup(tenant.Credentials{Credential: credential, Proof: proof}); refusal != nil {
+				c := tenant.Credentials{Credential: credential, Proof: proof}
+				if _, _, refusal := keys.Lookup(c); refusal != nil {
 					b.Fatal(refusal)
 				}
 			}
