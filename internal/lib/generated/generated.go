@@ -9,7 +9,8 @@ import (
 	"path/filepath"
 )
 
-// Main runs a command at the root of the repository. With the argument -check, check is true, and run must write nothing.
+// Main runs a command at the root of the repository. With the argument -check, check is true, and run must write
+// nothing.
 func Main(run func(root string, check bool) error) {
 	check := len(os.Args) == 2 && os.Args[1] == "-check"
 	if len(os.Args) > 1 && !check {
