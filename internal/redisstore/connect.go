@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
+	"github.com/capgate/capgate/internal/lib/buildinfo"
 	"github.com/capgate/capgate/internal/lib/redisurl"
 )
 
@@ -34,14 +35,24 @@ func universal(cfg *Config, t *redisurl.Target) *redis.UniversalOptions {
 		PoolSize: connections, PipelinePoolSize: -1, ConnMaxIdleTime: 5 * time.Minute,
 		ReadBufferSize: 8 << 10, WriteBufferSize: 8 << 10,
 
-		// A connection without the password that Redis wants is closed, so that Reload is for all connections.
-		OnConnect: func(ctx context.Context, c *redis.Conn) error { return c.Ping(ctx).Err() },
+		OnConnect: greet,
 
 		// RESP2 and a plain greeting suffice, and every version supports them.
 		Protocol: 2, DisableIdentity: true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}
 	return o
+}
+
+// greet gives a new connection a name in Redis's CLIENT LIST. The name is optional, so that every user and every version
+// of Redis is accepted; HELLO needs no permission. A connection without the password that Redis wants is closed, so that
+// Reload is for all connections.
+func greet(ctx context.Context, c *redis.Conn) error {
+	pipe := c.Pipeline()
+	pipe.Do(ctx, "HELLO", 2, "SETNAME", buildinfo.UserAgent("capgate"))
+	ping := pipe.Ping(ctx)
+	_, _ = pipe.Exec(ctx) // each command has its error
+	return ping.Err()
 }
 
 // access is what new connections use, besides the URL.

@@ -78,12 +78,12 @@ func (a *agents) wait(t *testing.T, agent string) map[string]string {
 
 // versionConfig has one of everything that the gateway sends requests to.
 const versionConfig = `
-redis: {url: embedded}
+redis: {url: '$redis'}
 issuers: [{name: corp, issuer: 'http://$addr/issuer', audiences: [capgate], insecure: true}]
 kubernetes: {api: {address: '$kubernetes', ca_file: '$dir/ca.pem'}}
-traces: {endpoint: 'http://$addr/traces', sample: 1}
+traces: {endpoint: '$traces', sample: 1}
 approvals: {notices: [{name: webhook, url: 'http://$addr/webhook', secret_file: '$dir/secret'}]}
-shields: [{name: main, url: 'http://$addr/shield'}]
+shields: [{name: main, $shield}]
 tenants: [{id: default, capabilities: ['*'], keys: [$key]}]
 fleets:
   - {capability: asked, policy: ask, backends: ['$addr']}
@@ -93,22 +93,54 @@ fleets:
 `
 
 // TestVersionIsEverywhere: every request that the program sends has its version in the User-Agent: of the gateway those
-// to backends, issuers, shields, webhooks, collectors and Kubernetes, and those of commands.
-// TestTheArchiveRuns looks at those of the metrics, the console and the command version.
+// to backends, issuers, shields, webhooks, collectors and Kubernetes, and those of commands. The name of its
+// connections to Redis has it, too. TestTheArchiveRuns looks at the metrics, the console and the command version.
 func TestVersionIsEverywhere(t *testing.T) {
 	t.Parallel()
-	capgate, a, dir := filepath.Join(unpack(t), "capgate"), newAgents(t), t.TempDir()
+	for name, form := range map[string]struct{ traces, shield, traced, judged string }{
+		"HTTP": {"http://$addr/traces", "url: 'http://$addr/shield'", "/traces", "/shield"},
+		"gRPC": {"$addr", "address: '$addr'", "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
+			"/openparallax.v1.ShieldService/Evaluate"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			config := strings.NewReplacer("$traces", form.traces, "$shield", form.shield).Replace(versionConfig)
+			seen := sentBy(t, filepath.Join(unpack(t), "capgate"), config)
+			for agent, path := range seen {
+				if !strings.HasPrefix(agent, "capgate") || !strings.HasSuffix(agent, "/"+testVersion) {
+					t.Errorf("%s: User-Agent %q has no version", path, agent)
+				}
+			}
+			if path := seen["capgate-tracing/"+testVersion]; path != form.traced {
+				t.Errorf("traces were sent to %s", path)
+			}
+			if path := seen["capgate-shield/"+testVersion]; path != form.judged {
+				t.Errorf("the shield was called at %s", path)
+			}
+		})
+	}
+}
+
+// sentBy runs a gateway with a configuration, and commands, until each has sent a request. It returns the path of the
+// last request by its User-Agent.
+func sentBy(t *testing.T, capgate, config string) map[string]string {
+	t.Helper()
+	a, r, dir := newAgents(t), startRedis(t), t.TempDir()
 	must(t, os.WriteFile(filepath.Join(dir, "ca.pem"), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE",
 		Bytes: a.secure.Certificate().Raw}), 0o600))
 	must(t, os.WriteFile(filepath.Join(dir, "secret"), []byte(strings.Repeat("a secret of the tests ", 3)), 0o600))
 	key, entry, _ := strings.Cut(command(t, exec.Command(capgate, "keys", "new")), "\n")
 	_, entry, _ = strings.Cut(entry, "- ")
-	values := map[string]string{"addr": a.addr, "kubernetes": a.secure.URL, "dir": dir, "key": strings.TrimSpace(entry)}
+	values := map[string]string{"addr": a.addr, "kubernetes": a.secure.URL, "dir": dir, "redis": r.url,
+		"key": strings.TrimSpace(entry)}
 	file := filepath.Join(dir, "capgate.yaml")
-	config := os.Expand(versionConfig, func(name string) string { return values[name] })
+	config = os.Expand(config, func(name string) string { return values[name] })
 	must(t, os.WriteFile(file, []byte(config), 0o600))
 	log := start(t, exec.Command(capgate, "serve", "--config", file, "--listen", "127.0.0.1:0",
 		"--admin", "127.0.0.1:0"), `"msg":"serving"`)
+	if clients := r.clients(t); !strings.Contains(clients, " name=capgate/"+testVersion+" ") {
+		t.Errorf("the clients of Redis are\n%s", clients)
+	}
 	public := regexp.MustCompile(`"listen":"([^"]+)"`).FindStringSubmatch(log)[1]
 	for _, capability := range []string{"asked", "shielded"} {
 		cmd := exec.CommandContext(t.Context(), capgate, "invoke", capability, "echo", "{}", "--addr", public)
@@ -123,9 +155,5 @@ func TestVersionIsEverywhere(t *testing.T) {
 		"capgate-tracing", "capgate-webhook", "capgate-shield", "capgate-status", "capgate-conform"} {
 		seen = a.wait(t, want+"/"+testVersion)
 	}
-	for agent, path := range seen {
-		if !strings.HasPrefix(agent, "capgate") || !strings.HasSuffix(agent, "/"+testVersion) {
-			t.Errorf("%s: User-Agent %q has no version", path, agent)
-		}
-	}
+	return seen
 }
