@@ -2,10 +2,13 @@ package deploy
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/capgate/capgate/internal/testkit/check"
@@ -59,6 +62,32 @@ func runHealthcheckOf(t *testing.T, services map[string]any, service string, pai
 		return fmt.Errorf("%s: %w: %s", service, err, out)
 	}
 	return nil
+}
+
+// TestComposeHealthOfMonitoring: the health check of Prometheus succeeds for a real one, and that of Grafana for a server
+// that stands for it, as Debian has no Grafana. Both fail for a server that is not ready, and without one.
+func TestComposeHealthOfMonitoring(t *testing.T) {
+	t.Parallel()
+	var ready atomic.Bool
+	grafana := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !ready.Load() || r.URL.Path != "/api/health" {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	defer grafana.Close()
+	healthy := func(service, port, url string) error {
+		return runHealthcheck(t, service, "http://localhost:"+port, url)
+	}
+	if healthy("prometheus", "9090", grafana.URL) == nil || healthy("grafana", "3000", grafana.URL) == nil {
+		t.Error("a server that is not ready is healthy")
+	}
+	const closed = "http://127.0.0.1:1"
+	if healthy("prometheus", "9090", closed) == nil || healthy("grafana", "3000", closed) == nil {
+		t.Error("a server is healthy, and does not run")
+	}
+	ready.Store(true)
+	check.Must(t, healthy("grafana", "3000", grafana.URL))
+	check.Must(t, healthy("prometheus", "9090", startPrometheus(t, nil).url))
 }
 
 // TestComposeHealth: the health checks of the gateway, the capability and Redis succeed for the real ones, and fail
