@@ -285,7 +285,7 @@ func (u *upgrade) ask(ctx context.Context, client docpb.CapabilityClient, args s
 
 // approve approves a call at one replica.
 func (u *upgrade) approve(ctx context.Context, admin, id string) error {
-	conn, err := clienttest.NewConn("passthrough:///"+admin, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := at(admin)
 	if err != nil {
 		return err
 	}

@@ -49,6 +49,11 @@ var keeps = []kept{
 	{"stored response", responseKept},
 	{"session's backend", pinKept},
 	{"drain", drainKept},
+	{"denied approval and its notice", deniedKept},
+	{"registered backend", registeredKept},
+	{"version of a tool", toolKept},
+	{"history of calls", historyKept},
+	{"session of a person", sessionKept},
 }
 
 // checking is a check of kept state.

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"math/rand/v2"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,9 +24,11 @@ import (
 // upgrade is a fleet behind a real haproxy that changes its version while callers of each protocol call it.
 type upgrade struct {
 	fleet
-	t    *testing.T
-	key  string // of the callers
-	load *load
+	t        *testing.T
+	key      string // of the callers
+	approver string // key of an approver
+	load     *load
+	hooks    *hooks // receives notices
 
 	capabilities []*gatewaytest.Capability // at the two backends
 	spare        string                    // address of a backend that is drained
@@ -45,12 +48,15 @@ proxy_protocol: v2
 drain: {delay: 3s}
 policies: {}
 identity: {store: redis}
-tenants: [{id: default, capabilities: ['*'], keys: [$key]}]
+tenants: [{id: default, capabilities: ['*'], keys: [$key, $approver]}]
+registration: {capabilities: ['registered-*'], policy: allow, allow: [127.0.0.0/8]}
+approvals: {notices: [{name: hooks, url: '$hooks', secret_file: '$dir/secret', events: [denied]}]}
 fleets:
   - {capability: caps, policy: allow, manifest: '$dir/caps.yaml', affinity: session, idempotency: {grpc: true},
      backends: ['$one', '$two']}
   - {capability: people, policy: ask, backends: ['$one']}
   - {capability: spare, policy: allow, backends: ['$one', '$spare']}
+  - {capability: listed, policy: allow, manifest: '$dir/listed.yaml', discovery: {interval: 1h}, backends: ['$two']}
 `
 
 const upgradeManifest = `
@@ -108,16 +114,26 @@ func startUpgrade(t *testing.T) *upgrade {
 	u.capabilities = []*gatewaytest.Capability{gatewaytest.NewCapability("one"), gatewaytest.NewCapability("two")}
 	u.spare = slow{u.capabilities[1]}.serve(t)
 	dir := t.TempDir()
-	key, entry := command(t, capgate, "keys", "new")
-	_, entry, _ = strings.Cut(entry, "\n- ")
-	u.key = strings.TrimSpace(key)
-	entry = strings.TrimSuffix(strings.TrimSpace(entry), "}") + ", scopes: [invoke, read], asserts: [user]}"
-	values := map[string]string{"redis": redistest.Start(t).URL(), "dir": dir, "key": entry,
-		"one": slow{u.capabilities[0]}.serve(t), "two": slow{u.capabilities[1]}.serve(t),
+	newKey := func(fields string) (key, entry string) {
+		key, entry = command(t, capgate, "keys", "new")
+		_, entry, _ = strings.Cut(entry, "\n- ")
+		return strings.TrimSpace(key), strings.TrimSuffix(strings.TrimSpace(entry), "}") + fields
+	}
+	var entry, approver string
+	u.key, entry = newKey(", scopes: [invoke, read], asserts: [user]}")
+	u.approver, approver = newKey(", scopes: [approve]}")
+	u.hooks = &hooks{allowed: map[string]bool{}, refused: map[string]bool{}}
+	server := httptest.NewServer(u.hooks)
+	t.Cleanup(server.Close)
+	u.lists("at first")
+	values := map[string]string{"redis": redistest.Start(t).URL(), "dir": dir, "key": entry, "approver": approver,
+		"hooks": server.URL,
+		"one":   slow{u.capabilities[0]}.serve(t), "two": slow{u.capabilities[1]}.serve(t),
 		"spare": u.spare}
 	for name, text := range map[string]string{
 		"secret":       base64.StdEncoding.EncodeToString(make([]byte, 32)),
 		"caps.yaml":    upgradeManifest,
+		"listed.yaml":  "id: listed\nimage: x\ntool_source: dynamic\n",
 		"capgate.yaml": os.Expand(upgradeConfig, func(name string) string { return values[name] }),
 	} {
 		check.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
