@@ -64,8 +64,8 @@ func runHealthcheckOf(t *testing.T, services map[string]any, service string, pai
 	return nil
 }
 
-// TestComposeHealthOfMonitoring: the health check of Prometheus succeeds for a real one, and that of Grafana for a server
-// that stands for it, as Debian has no Grafana. Both fail for a server that is not ready, and without one.
+// TestComposeHealthOfMonitoring: the health check of Prometheus succeeds for a real one, and that of Grafana for a
+// server that stands for it, as Debian has no Grafana. Both fail for a server that is not ready, and without one.
 func TestComposeHealthOfMonitoring(t *testing.T) {
 	t.Parallel()
 	var ready atomic.Bool

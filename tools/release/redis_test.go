@@ -20,7 +20,8 @@ func startRedis(t *testing.T) redisServer {
 	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	socket := filepath.Join(dir, "s")
-	start(t, exec.Command("redis-server", "--port", "0", "--unixsocket", socket, "--dir", dir, "--save", ""), "ready to accept")
+	start(t, exec.Command("redis-server", "--port", "0", "--unixsocket", socket, "--dir", dir, "--save", ""),
+		"ready to accept")
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	var running sync.WaitGroup
