@@ -163,11 +163,12 @@ func TestDeadlineOfSubrequests(t *testing.T) {
 // TestParentEnds: subrequests end with their parent, and no later than it has to.
 func TestParentEnds(t *testing.T) {
 	t.Parallel()
-	children := make(chan *relay.ClientStream, 1)
+	children := make(chan *relay.ClientStream, 100)
 	w := parentRelayed(t, func(s *relay.ServerStream) relay.Status {
 		c, err := s.Continue(context.Background(), relay.Request{Path: "/t.T/Wait", Timeout: time.Hour})
-		check.Must(t, err)
-		children <- c
+		if err == nil { // otherwise the deadline has passed before
+			children <- c
+		}
 		<-s.Context().Done()
 		// The function may notice the deadline before the relay does.
 		return relay.Status{Code: uint32(status.FromContextError(s.Context().Err()).Code())}
@@ -177,11 +178,9 @@ func TestParentEnds(t *testing.T) {
 	s.Cancel()
 	wantEnd(t, s, codes.Canceled)
 	wantEnd(t, check.Received(t, children, "the child call"), codes.Canceled)
-	s, err := w.Open(w.ctx, relay.Request{Path: "/t.T/Parent", Timeout: 50 * time.Millisecond})
-	check.Must(t, err)
-	wantEnd(t, s, codes.DeadlineExceeded)
+	w.overdue(t, "Parent", func() bool { return len(children) > 0 })
 	if c := check.Received(t, children, "the child call"); true {
-		for err == nil {
+		for err := error(nil); err == nil; {
 			_, err = c.Recv(nil)
 		}
 		if code := codes.Code(c.Status().Code); code != codes.DeadlineExceeded && code != codes.Canceled {
@@ -279,11 +278,11 @@ func TestSubrequestsAreCharged(t *testing.T) {
 // TestDetachedDeadline: what a detached function begins is not held to the deadline of its call, which has passed.
 func TestDetachedDeadline(t *testing.T) {
 	t.Parallel()
-	done := make(chan struct{})
+	detached, done := make(chan struct{}, 100), make(chan struct{}, 100)
 	w := parentRelayed(t, func(s *relay.ServerStream) relay.Status {
 		h := s.Handle()
-		check.Must(t, h.Detach(func(ctx context.Context) {
-			defer close(done)
+		if h.Detach(func(ctx context.Context) {
+			defer func() { done <- struct{}{} }()
 			<-s.Context().Done()
 			c, err := h.Continue(ctx, relay.Request{Path: "/t.T/Echo"})
 			check.Must(t, err)
@@ -291,13 +290,13 @@ func TestDetachedDeadline(t *testing.T) {
 			wantMessage(t, c, []byte("late"))
 			c.CloseSend()
 			wantEnd(t, c, codes.OK)
-		}))
+		}) == nil { // otherwise the deadline has passed before
+			detached <- struct{}{}
+		}
 		<-s.Context().Done()
 		return relay.Status{Code: uint32(codes.DeadlineExceeded)}
 	})
-	s, err := w.Open(w.ctx, relay.Request{Path: "/t.T/Parent", Timeout: 20 * time.Millisecond})
-	check.Must(t, err)
-	wantEnd(t, s, codes.DeadlineExceeded)
+	w.overdue(t, "Parent", func() bool { return len(detached) > 0 })
 	check.Received(t, done, "the detached function to end")
 	w.drained(t)
 }

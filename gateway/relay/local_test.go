@@ -25,6 +25,20 @@ func (w *relayed) open(t testing.TB, method string, header ...relay.Field) *rela
 	return s
 }
 
+// overdue makes calls that end at their deadlines, each with more time than the one before, until one has reached where
+// the test wants it.
+func (w *relayed) overdue(t *testing.T, method string, reached func() bool) {
+	t.Helper()
+	for limit := 20 * time.Millisecond; ; limit *= 2 {
+		s, err := w.Open(w.ctx, relay.Request{Path: "/t.T/" + method, Timeout: limit})
+		check.Must(t, err)
+		wantEnd(t, s, codes.DeadlineExceeded)
+		if reached() {
+			return
+		}
+	}
+}
+
 // wantEnd reads to the end of a call, and checks its code.
 func wantEnd(t testing.TB, s *relay.ClientStream, code codes.Code) {
 	t.Helper()
@@ -250,15 +264,14 @@ func TestLocalCancel(t *testing.T) {
 func TestLocalDeadline(t *testing.T) {
 	t.Parallel()
 	w := newRelayed(t, relay.Config{})
-	s, err := w.Open(w.ctx, relay.Request{Path: "/t.T/Hold", Timeout: 30 * time.Millisecond})
-	check.Must(t, err)
-	check.Received(t, w.back.started, "the start of the call at the backend")
-	wantEnd(t, s, codes.DeadlineExceeded)
+	w.overdue(t, "Hold", func() bool { return len(w.back.started) > 0 })
 	ctx, cancel := context.WithTimeout(w.ctx, 30*time.Millisecond)
 	defer cancel()
-	s, err = w.Open(ctx, relay.Request{Path: "/t.T/Hold"})
-	check.Must(t, err)
-	wantEnd(t, s, codes.DeadlineExceeded)
+	if s, err := w.Open(ctx, relay.Request{Path: "/t.T/Hold"}); err == nil {
+		wantEnd(t, s, codes.DeadlineExceeded)
+	} else if !errors.Is(err, context.DeadlineExceeded) { // of a busy machine
+		t.Error(err)
+	}
 	w.h.onHeaders(func(s *relay.Stream) {
 		s.SetDeadline(time.Hour) // no later than the caller wants it
 		s.Park()
