@@ -77,11 +77,9 @@ func TestRedisACL(t *testing.T) {
 // startRedis starts a server with users.
 func startRedis(t *testing.T, acl string) (addr string) {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	addr = check.ClosedPort(t) // it stays the test's
+	_, port, err := net.SplitHostPort(addr)
 	check.Must(t, err)
-	addr = ln.Addr().String()
-	_ = ln.Close()
-	_, port, _ := net.SplitHostPort(addr)
 	ctx, stop := context.WithCancel(context.Background())
 	cmd := exec.CommandContext(ctx, "redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "",
 		"--appendonly", "no", "--aclfile", acl, "--dir", t.TempDir())

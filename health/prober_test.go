@@ -26,9 +26,10 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// first runs a prober over one backend until its first snapshot.
+// first runs a prober over one backend until its first snapshot. The probe may take its time on a busy machine.
 func first(t *testing.T, f health.Fleet) health.Backend {
 	t.Helper()
+	f.Config.Timeout = check.Patience
 	changes := make(chan *health.Snapshot, 1)
 	p := health.New([]health.Fleet{f}, health.Options{Changed: func(s *health.Snapshot) {
 		select {
@@ -110,7 +111,7 @@ func TestFirstProbe(t *testing.T) {
 func TestFirstProbeOfClosedPort(t *testing.T) {
 	t.Parallel()
 	addr := check.ClosedPort(t)
-	b := first(t, health.Fleet{Capability: "c", Backends: []string{addr}, Config: health.Config{Timeout: time.Minute}})
+	b := first(t, health.Fleet{Capability: "c", Backends: []string{addr}})
 	if b.State != health.Down || !b.Refused || !strings.Contains(b.Reason, "connection refused") {
 		t.Errorf("%+v", b)
 	}

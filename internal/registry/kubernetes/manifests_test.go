@@ -129,7 +129,7 @@ func TestManifestsAreReadOnce(t *testing.T) {
 		}()
 		select {
 		case <-shown:
-		case <-time.After(5 * time.Second):
+		case <-time.After(check.Patience):
 			mu.Lock()
 			waited++
 			mu.Unlock()
