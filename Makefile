@@ -90,7 +90,7 @@ test-most:
 # Three lines at a time, as tests of processes wait more than they work. Their order keeps apart what takes much memory:
 # the browsers of test-program, and the builds and the browsers of test-raceless.
 .PHONY: test-program test-raced test-raceless test-large console-test test-release
-test-program:
+test-program: $(PROTOC)/ok
 	go test -vet=off -timeout $(TESTTIME) -parallel 4 -skip '$(RACED)' ./internal/cli
 test-raced:
 	$(RACE) -run '$(RACED)' ./internal/cli
