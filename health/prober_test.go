@@ -271,7 +271,8 @@ func TestStatesOverTime(t *testing.T) {
 			t.Errorf("%d lines for %d changes:\n%s", logged, len(w.told), w.log.String())
 		}
 		if !strings.Contains(w.log.String(),
-			`level=WARN msg="backend down" capability=c backend=b:1 dialect=live reason=tired fleet="0 of 1 backends ready"`) {
+			`level=WARN msg="backend down" capability=c backend=b:1 dialect=live reason=tired `+
+				`fleet="0 of 1 backends ready"`) {
 			t.Error(w.log.String())
 		}
 	})

@@ -85,9 +85,9 @@ func (c *cluster) startGateways(t *testing.T, interval time.Duration, backends [
 // twice.
 func clusterConfig(redis string, interval time.Duration, backends []string) string {
 	more := fmt.Sprintf("redis: {url: '%s', timeout: 1s}\nreplicas: {heartbeat: 500ms}", redis)
-	fleet := fmt.Sprintf("idempotent: [%s], health: {interval: %v, timeout: %[2]v}, ejection: {base: 500ms}, "+
-		"backends:", readTool, interval)
-	return strings.Replace(configOf(more, backends...), "backends:", fleet, 1)
+	fleet := fmt.Sprintf("idempotent: [%s], health: {interval: %v, timeout: %[2]v}, ejection: {base: 500ms}", readTool,
+		interval)
+	return strings.Replace(configOf(more, backends...), patientProbes, fleet, 1)
 }
 
 func (c *cluster) startBackend(t *testing.T, b *member, env ...string) {

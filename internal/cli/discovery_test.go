@@ -108,7 +108,7 @@ func TestCallersReadTheCatalog(t *testing.T) {
 	web.Start()
 	service := grpctest.Start(t, grpctest.Options{})
 	fleets := mcpFleet("web", web.URL+"/mcp", "") +
-		"  - {capability: rpc, protocol: grpc, policy: allow, slow_start: 0s, health: {interval: 200ms}, " +
+		"  - {capability: rpc, protocol: grpc, policy: allow, slow_start: 0s, " + patientProbes + ", " +
 		"grpc_service: {methods: [demo.v1.Demo/Echo, demo.v1.Demo/Count]}, backends: ['" + service.Addr + "']}\n"
 	p, public, admin := serve(t, nil, "--config", writeConfig(t, mcpConfig("policies: {}\n"+patientRedis(""), fleets)))
 	w := &twoTenants{program: p, public: public, admin: admin}

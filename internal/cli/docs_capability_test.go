@@ -31,7 +31,7 @@ func TestCapabilityPage(t *testing.T) {
 	} {
 		t.Run(language, func(t *testing.T) {
 			t.Parallel()
-			addr, public, admin := freeAddr(t), freeAddr(t), freeAddr(t)
+			addr, public, admin := check.ClosedPort(t), check.ClosedPort(t), check.ClosedPort(t)
 			f := follow(t, page, append([]string{protoc}, plugins...), "127.0.0.1:50051", addr, "localhost:50051", addr,
 				"localhost:8080", public, "fleets:\n", "listen: "+public+"\nadmin: "+admin+"\nfleets:\n")
 			f.files()

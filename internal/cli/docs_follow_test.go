@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -98,15 +97,6 @@ func follow(t *testing.T, page string, path []string, replace ...string) *follow
 	env = append(env, "PATH="+paths, asCommand+"=link", noRaceWait, "PYTHONDONTWRITEBYTECODE=1", "GOFLAGS=-mod=mod")
 	return &follower{t: t, page: page, dir: t.TempDir(), env: env,
 		replace: strings.NewReplacer(append(replace, "~/capgate", clone)...)}
-}
-
-// freeAddr returns an address at which nothing listens, for pages whose programs have addresses of their own.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	check.Must(t, err)
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
 }
 
 // stepWith returns the block "sh step…" with certain words.

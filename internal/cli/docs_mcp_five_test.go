@@ -26,7 +26,7 @@ func TestMCPInFiveMinutes(t *testing.T) {
 	bin := t.TempDir()
 	put(t, bin, "npx", strings.ReplaceAll(npx, "BIN", installed(t, "node", "node_modules", ".bin")))
 	check.Must(t, os.Chmod(filepath.Join(bin, "npx"), 0o700))
-	public, admin, server := freeAddr(t), freeAddr(t), freeAddr(t)
+	public, admin, server := check.ClosedPort(t), check.ClosedPort(t), check.ClosedPort(t)
 	_, port, _ := strings.Cut(server, ":")
 	f := follow(t, "docs/systems/mcp-five-minutes.md",
 		[]string{bin, filepath.Join(installed(t, "node", "node_modules", nodeBinary()), "bin")},

@@ -21,7 +21,7 @@ func TestTwoTenantsTwoReplicas(t *testing.T) {
 	addr := map[string]string{}
 	var replace []string
 	for _, port := range []string{"8080", "8081", "8082", "9081", "9082", "50051", "50052", "6379"} {
-		addr[port] = freeAddr(t)
+		addr[port] = check.ClosedPort(t)
 		replace = append(replace, "127.0.0.1:"+port, addr[port], "localhost:"+port, addr[port])
 	}
 	_, redis, _ := strings.Cut(addr["6379"], ":")

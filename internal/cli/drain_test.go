@@ -34,8 +34,8 @@ func newReplicas(t *testing.T) *replicas {
 func (r *replicas) config(t *testing.T, more string) string {
 	t.Helper()
 	text := configOf(fmt.Sprintf("redis: {url: %q, timeout: 10s}\n%s", r.redis.URL(), more), r.one, r.two)
-	return writeConfig(t, strings.Replace(text, "backends:",
-		"max_concurrent: 100, health: {interval: 20s, timeout: 20s}, backends:", 1))
+	return writeConfig(t, strings.Replace(text, patientProbes,
+		"max_concurrent: 100, health: {interval: 20s, timeout: 20s}", 1))
 }
 
 // drain runs capgate drain to its end, which must succeed.

@@ -20,7 +20,7 @@ import (
 func serveDemo(t *testing.T, settings, policy string) (public string, client *sdk.ClientSession) {
 	t.Helper()
 	service := grpctest.Start(t, grpctest.Options{})
-	text := strings.Replace(configOf("", service.Addr), "backends:", "protocol: grpc, health: {interval: 200ms}, "+
+	text := strings.Replace(configOf("", service.Addr), "backends:", "protocol: grpc, "+
 		"grpc_service: {methods: [demo.v1.Demo/*]}, "+settings+" backends:", 1)
 	text = strings.Replace(text, "policy: allow", "policy: "+policy, 1)
 	p, public, _ := serve(t, nil, "--config", writeConfig(t, text))
@@ -60,14 +60,20 @@ func TestArgumentsOfGRPCServices(t *testing.T) {
 						""},
 					`{"any":{"@type":"type.googleapis.com/demo.v1.CountRequest","to":"3"}}`: {"/any/to",
 						"want integer"},
-					`{"any":{"@type":"type.googleapis.com/demo.v1.Everything","city_name":"x"}}`:          {"/any/city_name", ""},
-					`{"any":{"@type":"type.googleapis.com/demo.v1.Everything","color":1}}`:                {"/any/color", ""},
+					`{"any":{"@type":"type.googleapis.com/demo.v1.Everything","city_name":"x"}}`: {"/any/city_name",
+						""},
+					`{"any":{"@type":"type.googleapis.com/demo.v1.Everything","color":1}}`: {"/any/color",
+						""},
 					`{"any":{"@type":"type.googleapis.com/demo.v1.Everything","next":{"other_name":""}}}`: {"", ""},
-					`{"any":{"\u0040type":"type.googleapis.com/demo.v1.Everything","bytes":"_-8"}}`:       {"/any/bytes", ""},
-					`{"any":{"@type":"x.test/demo.v1.CountRequest","to":3}}`:                              {"/any/@type", "type.googleapis.com/demo.v1"},
-					`{"any":{"@type":"type.googleapis.com/google.protobuf.Int32Value","value":"3"}}`:      {"/any/value", ""},
-					`{"children":{"x":{"any":{"@type":"type.googleapis.com/google.protobuf.Any","value":` +
-						`{"@type":"type.googleapis.com/demo.v1.CountRequest","to":"3"}}}}}`: {"/children/x/any/value/to", ""},
+					`{"any":{"\u0040type":"type.googleapis.com/demo.v1.Everything","bytes":"_-8"}}`: {"/any/bytes",
+						""},
+					`{"any":{"@type":"x.test/demo.v1.CountRequest","to":3}}`: {"/any/@type",
+						"type.googleapis.com/demo.v1"},
+					`{"any":{"@type":"type.googleapis.com/google.protobuf.Int32Value","value":"3"}}`: {"/any/value",
+						""},
+					`{"children":{"x":{"any":{"@type":"type.googleapis.com/google.protobuf.Any",` +
+						`"value":{"@type":"type.googleapis.com/demo.v1.CountRequest","to":"3"}}}}}`: {
+						"/children/x/any/value/to", ""},
 				} {
 					code, body := postTool(t, public, "Echo", args)
 					var p struct {
@@ -87,8 +93,8 @@ func TestArgumentsOfGRPCServices(t *testing.T) {
 						t.Errorf("%s over MCP: %+v, %v", args, r, err)
 					}
 				}
-				good := `{"any":{"@type":"type.googleapis.com/demo.v1.Everything","color":"COLOR_RED","next":{"int64":3},` +
-					`"any":{"@type":"type.googleapis.com/google.protobuf.Empty","value":{}}}}`
+				good := `{"any":{"@type":"type.googleapis.com/demo.v1.Everything","color":"COLOR_RED",` +
+					`"next":{"int64":3},"any":{"@type":"type.googleapis.com/google.protobuf.Empty","value":{}}}}`
 				if code, body := postTool(t, public, "Echo", good); (code == http.StatusOK) != (policy == "allow") ||
 					(code == http.StatusAccepted) != (policy == "ask") {
 					t.Errorf("got %d %s", code, body)

@@ -82,7 +82,7 @@ func serverConfig(t *testing.T, addr string, account *kubereal.Account, source s
 	t.Helper()
 	text := configOf(fmt.Sprintf("kubernetes: {api: {address: 'https://%s', ca_file: %s, token_file: %s}}\n", addr,
 		account.CAFile(), account.TokenFile()), "x:1")
-	return writeConfig(t, strings.Replace(text, "backends: ['x:1']",
+	return writeConfig(t, strings.Replace(text, patientProbes+", backends: ['x:1']",
 		"health: {interval: 20s, timeout: 20s}, kubernetes: {namespace: tools, "+source+"}", 1))
 }
 

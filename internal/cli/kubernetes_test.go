@@ -45,7 +45,7 @@ func kubernetesConfig(t *testing.T, api *kubetest.Server) string {
 	t.Helper()
 	text := configOf(fmt.Sprintf("registration: {allow: [127.0.0.0/8]}\nkubernetes: {api: {address: '%s', "+
 		"ca_file: %s, token_file: %s}}\n", api.URL, api.CAFile, api.TokenFile), "x:1")
-	return writeConfig(t, strings.Replace(text, "backends: ['x:1']",
+	return writeConfig(t, strings.Replace(text, patientProbes+", backends: ['x:1']",
 		"health: {interval: 20s, timeout: 20s}, kubernetes: {namespace: tools, service: caps}", 1))
 }
 

@@ -39,9 +39,8 @@ func TestLimitedCallsSurvive(t *testing.T) {
 	server := redistest.Start(t)
 	one, crowd := gatewaytest.NewCapability("one"), &crowd{}
 	config := configOf("redis: {url: '"+server.URL()+"', timeout: 500ms}", one.Serve(t, call.Doc, crowd.option()).Addr)
-	config = writeConfig(t, strings.Replace(config, "backends:",
-		fmt.Sprintf("health: {interval: 20s, timeout: 20s}, max_concurrent: %d, queue: {wait: "+
-			"60s}, backends:", limit), 1))
+	config = writeConfig(t, strings.Replace(config, patientProbes,
+		fmt.Sprintf("health: {interval: 20s, timeout: 20s}, max_concurrent: %d, queue: {wait: 60s}", limit), 1))
 	first, firstAddr, _ := serve(t, nil, "--config", config)
 	_, secondAddr, admin := serve(t, nil, "--config", config)
 	ready := "http://" + admin + "/readyz"

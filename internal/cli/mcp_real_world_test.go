@@ -28,7 +28,7 @@ func mcpConfig(more string, fleets ...string) string {
 // mcpFleet returns a fleet of one MCP server. name is mcp.name, or empty; more holds further fields.
 func mcpFleet(capability, url, name string, more ...string) string {
 	fields := append([]string{"capability: " + capability, "protocol: mcp", "policy: allow", "slow_start: 0s",
-		"health: {interval: 200ms}", "mcp: {" + name + "}", "backends: ['" + url + "']"}, more...)
+		patientProbes, "mcp: {" + name + "}", "backends: ['" + url + "']"}, more...)
 	return fmt.Sprintf("  - {%s}\n", strings.Join(fields, ", "))
 }
 

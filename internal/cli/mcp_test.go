@@ -75,9 +75,8 @@ func TestMCPServerOverTLS(t *testing.T) {
 	web.StartTLS()
 	headers := writeConfig(t, "authorization: Bearer of-a-file\n")
 	fleet := func(capability, secure string) string {
-		text := mcpFleet(capability, web.URL+"/mcp", "", "mcp_server: {headers_file: "+headers+"}", "tls: {"+secure+
+		return mcpFleet(capability, web.URL+"/mcp", "", "mcp_server: {headers_file: "+headers+"}", "tls: {"+secure+
 			"}")
-		return strings.Replace(text, "interval: 200ms", "interval: 5s, timeout: 5s", 1) // the first probe decides
 	}
 	_, public, admin := serve(t, nil, "--config",
 		writeConfig(t, mcpConfig("", fleet("trusted", "ca_file: "+caFile), fleet("untrusted", ""))))
@@ -104,8 +103,7 @@ func TestMCPServer(t *testing.T) {
 	headers := writeConfig(t, "authorization: Bearer one\n")
 	redis := patientRedis(redistest.Start(t).URL())
 	text := strings.Replace(configOf(redis, url), "backends:",
-		"protocol: mcp, health: {interval: 200ms}, validate_arguments: true, mcp_server: {headers_file: "+headers+
-			"}, backends:", 1)
+		"protocol: mcp, validate_arguments: true, mcp_server: {headers_file: "+headers+"}, backends:", 1)
 	file := writeConfig(t, text)
 	p, public, _ := serve(t, nil, "--config", file)
 	client := dial(t, public)

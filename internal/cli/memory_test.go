@@ -179,7 +179,7 @@ func sendPart(conn *rawhttp2.Conn, key string, length, part int) (refused bool, 
 		case f.Stream == 1 && f.Type == rawhttp2.TypeHeaders:
 			fields, err := conn.Fields(f.Payload)
 			switch got := fields["grpc-status"]; {
-			case err == nil && got == "8": // RESOURCE_EXHAUSTED
+			case err == nil && (got == "8" || got == "14"): // over its share, or the whole process has no room
 				return true, nil
 			case err == nil && got == "4": // DEADLINE_EXCEEDED: it was held too long
 				return false, nil

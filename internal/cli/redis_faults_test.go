@@ -19,8 +19,8 @@ import (
 func faultyConfig(t *testing.T, redis string, backends ...string) string {
 	t.Helper()
 	more := "redis: {url: '" + redis + "', timeout: 500ms}\nreplicas: {heartbeat: 500ms}"
-	return writeConfig(t, strings.Replace(configOf(more, backends...), "backends:",
-		"health: {interval: 20s, timeout: 20s}, backends:", 1))
+	return writeConfig(t, strings.Replace(configOf(more, backends...), patientProbes,
+		"health: {interval: 20s, timeout: 20s}", 1))
 }
 
 // Calls continue with any fault of Redis: none fails, and no backend is ejected.

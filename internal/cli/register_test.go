@@ -27,7 +27,7 @@ import (
 func registryConfig(t *testing.T, more string, backends ...string) string {
 	t.Helper()
 	text := configOf("registration: {allow: [127.0.0.0/8]}\n"+more, backends...)
-	text = strings.Replace(text, "backends:", "health: {interval: 20s, timeout: 20s}, backends:", 1)
+	text = strings.Replace(text, patientProbes, "health: {interval: 20s, timeout: 20s}", 1)
 	return writeConfig(t, strings.Replace(text, "['']", "[]", 1))
 }
 

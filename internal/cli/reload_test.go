@@ -58,9 +58,12 @@ func (m *configMap) put(t *testing.T, files map[string]string) {
 // configOf returns a configuration with the capability "caps".
 func configOf(more string, backends ...string) string {
 	return fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndrain: {delay: 0s, timeout: 20s}\n%s\nfleets: "+
-		"[{capability: caps, policy: allow, slow_start: 0s, backends: ['%s']}]\n",
-		more, strings.Join(backends, "', '"))
+		"[{capability: caps, policy: allow, slow_start: 0s, %s, backends: ['%s']}]\n",
+		more, patientProbes, strings.Join(backends, "', '"))
 }
+
+// patientProbes gives a backend time for a probe, as on a busy machine.
+const patientProbes = "health: {timeout: 5s}"
 
 // waitPage requests a page until it contains text.
 func waitPage(t *testing.T, url, part string) (body string) {

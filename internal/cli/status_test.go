@@ -52,8 +52,8 @@ func TestStatus(t *testing.T) {
 	t.Parallel()
 	alive, dead := gatewaytest.NewCapability("b").Serve(t, call.Doc), check.ClosedPort(t)
 	text := strings.TrimSuffix(configOf("replicas: {id: me}", alive.Addr, dead), "]\n") +
-		", {capability: other, policy: allow, backends: ['" + dead + "']}]\n"
-	text = strings.ReplaceAll(text, "backends:", "health: {interval: 20s, timeout: 20s, fall: 1}, backends:")
+		", {capability: other, policy: allow, " + patientProbes + ", backends: ['" + dead + "']}]\n"
+	text = strings.ReplaceAll(text, patientProbes, "health: {interval: 20s, timeout: 20s, fall: 1}")
 	_, _, port := serve(t, nil, "--config", writeConfig(t, text))
 	waitStatus(t, port, alive.Addr, "up")
 	waitStatus(t, port, dead, "down")
