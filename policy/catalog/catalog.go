@@ -156,7 +156,7 @@ func (c *Catalog) Tool(capability, tool string) (verdict call.Verdict, level pol
 	case t != nil && t.Drifted:
 		state = policy.Drifted
 	}
-	if t != nil && t.Recommends && of.recommends(t.Recommended) {
+	if t != nil && t.Recommends {
 		return t.Recommended, policy.Recommended, state
 	}
 	if of.declared.Policy == call.Block {

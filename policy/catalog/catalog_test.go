@@ -70,7 +70,8 @@ func TestWhatIsSaidOfTools(t *testing.T) {
 			t.Errorf("%s %s: schema %v", test.capability, test.tool, got)
 		}
 		if got, ok := c.Describe(test.capability, test.tool); ok != test.there || ok &&
-			(got.Name != test.tool || got.Hash == toolschema.Hash{}) {
+			(got.Name != test.tool || got.Hash == toolschema.Hash{} || // a recommendation that is shown counts
+				got.Recommends != (test.level == policy.Recommended)) {
 			t.Errorf("%s %s is described as %+v, %v", test.capability, test.tool, got, ok)
 		}
 	}

@@ -107,7 +107,7 @@ func missing(before, next []Tool) (names []string) {
 	return names
 }
 
-// build makes the snapshot of an entry.
+// build makes the snapshot of an entry. Its tools have no recommendation that does not count.
 func (e *entry) build() *capability {
 	next := &capability{
 		declared: e.declared, known: e.known,
@@ -119,6 +119,7 @@ func (e *entry) build() *capability {
 		if accepted, ok := e.accepted[t.Name]; !e.declared.Unguarded {
 			t.Drifted = ok && accepted != t.Hash || !ok && len(e.accepted) >= MaxAccepted
 		}
+		t.Recommends = t.Recommends && next.recommends(t.Recommended)
 		next.index[t.Name] = t
 	}
 	return next
