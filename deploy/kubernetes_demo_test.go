@@ -74,21 +74,25 @@ func callAsNoted(t *testing.T, all objects, notes string) {
 		!strings.Contains(string(body), "Germany") {
 		t.Errorf("%s: %s %s %v", call[0], resp.Status, body, err)
 	}
-	runChartTests(t, all, public)
+	runChartTests(t, all, public, attribute(gateway.wait(t, `"msg":"serving"`), "admin"))
 }
 
 // runChartTests runs the commands of the pod of helm test. They succeed, and fail without a gateway.
-func runChartTests(t *testing.T, all objects, public string) {
+func runChartTests(t *testing.T, all objects, public, admin string) {
 	t.Helper()
 	containers, _ := field(all["Pod capgate-test"], "spec", "containers").([]any)
-	if len(containers) != 2 {
+	if len(containers) != 3 {
 		t.Errorf("the pod of helm test has %v", containers)
 	}
 	for _, c := range containers {
-		for address, succeeds := range map[string]bool{public: true, "127.0.0.1:1": false} {
+		for _, succeeds := range []bool{true, false} {
+			addresses := strings.NewReplacer("capgate:8080", public, "capgate-admin:8081", admin)
+			if !succeeds {
+				addresses = strings.NewReplacer("capgate:8080", "127.0.0.1:1", "capgate-admin:8081", "127.0.0.1:1")
+			}
 			var args []string
 			for _, arg := range field(c, "args").([]any) {
-				args = append(args, strings.ReplaceAll(fmt.Sprint(arg), "capgate:8080", address))
+				args = append(args, addresses.Replace(fmt.Sprint(arg)))
 			}
 			out, err := exec.CommandContext(t.Context(), capgate, args...).CombinedOutput()
 			if (err == nil) != succeeds {

@@ -4,7 +4,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
+	"strings"
 	"testing"
+
+	"go.yaml.in/yaml/v4"
 
 	"github.com/capgate/capgate/internal/lib/hosts"
 	"github.com/capgate/capgate/internal/testkit/check"
@@ -13,15 +17,42 @@ import (
 // TestTheChartAcceptsNamesOfServices: both ports answer at each name that a Service has in the cluster.
 func TestTheChartAcceptsNamesOfServices(t *testing.T) {
 	t.Parallel()
-	config := chartConfig(t)
+	acceptsServices(t, chartConfig(t), "tools")
+}
+
+// TestKustomizeAcceptsNamesOfServices: so do the examples, and the files of capgate init for a namespace.
+func TestKustomizeAcceptsNamesOfServices(t *testing.T) {
+	t.Parallel()
+	made, _ := initialize(t, "kubernetes", "--namespace", "agents")
+	for dir, namespace := range map[string]string{"kustomize/overlays/example": "tools",
+		"kustomize/overlays/kubernetes": "default", made: "agents"} {
+		text, err := tool(t, "kustomize", "build", dir)
+		check.Must(t, err)
+		for _, o := range listObjects(t, text) {
+			switch file, is := field(o, "data", "capgate.yaml").(string); {
+			case is:
+				var config map[string]any
+				check.Must(t, yaml.Unmarshal([]byte(file), &config))
+				acceptsServices(t, config, namespace)
+			case o["kind"] == "Service" && dir == made && field(o, "metadata", "namespace") != namespace:
+				t.Errorf("a Service is in the namespace %v", field(o, "metadata", "namespace"))
+			}
+		}
+	}
+}
+
+// acceptsServices checks the names that a configuration accepts for Services in a namespace.
+func acceptsServices(t *testing.T, config map[string]any, namespace string) {
+	t.Helper()
 	for key, name := range map[string]string{"hosts": "capgate", "admin_hosts": "capgate-admin"} {
 		var given []string
-		for _, host := range config[key].([]any) {
+		all, _ := config[key].([]any)
+		for _, host := range all {
 			given = append(given, host.(string))
 		}
 		names := hosts.New(given)
-		for suffix, want := range map[string]bool{"": true, ".tools": true, ".tools.svc": true,
-			".tools.svc.cluster.local": true, ".com": false, ".example.com": false} {
+		for suffix, want := range map[string]bool{"": true, "." + namespace: true, "." + namespace + ".svc": true,
+			"." + namespace + ".svc.cluster.local": true, ".com": false, ".example.com": false} {
 			if names.Allows(name+suffix+":8080", nil) != want {
 				t.Errorf("%s: %s is accepted: %v", key, name+suffix, !want)
 			}
@@ -62,6 +93,49 @@ networkPolicy:
 	}
 	if common != 4*(2+2+2+5) { // roles there and of the cluster with their bindings, policies, dashboards
 		t.Errorf("%d objects outside of the releases' namespaces", common)
+	}
+}
+
+// TestReleasesShareAGrafana: the dashboards of releases have no UID, title or name of a file in common, and are the
+// committed ones otherwise.
+func TestReleasesShareAGrafana(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for _, release := range [][2]string{{"capgate", "tools"}, {"capgate", "more"}, {"other", "tools"}} {
+		out, err := tool(t, "helm", "template", release[0], "helm/capgate", "--kube-version", "1.34.0", "--namespace",
+			release[1], "--set", "dashboards.enabled=true,dashboards.namespace=grafana", "--show-only",
+			"templates/monitoring.yaml")
+		check.Must(t, err)
+		n := 0
+		for _, o := range listObjects(t, out) {
+			data, _ := o["data"].(map[string]any)
+			for file, text := range data {
+				var got, want map[string]any
+				check.Must(t, yaml.Unmarshal([]byte(text.(string)), &got))
+				name := file[strings.LastIndex(file, "-")+1:]
+				committed, err := os.ReadFile(filepath.Join("grafana/dashboards", name))
+				check.Must(t, err)
+				check.Must(t, yaml.Unmarshal(committed, &want))
+				uid, title := got["uid"].(string), got["title"].(string)
+				if len(uid) > 40 || !strings.HasPrefix(uid, want["uid"].(string)+"-") {
+					t.Errorf("the UID %q", uid)
+				}
+				for _, one := range []string{uid, title, file} {
+					if seen[one] {
+						t.Errorf("two dashboards have %q", one)
+					}
+					seen[one] = true
+				}
+				got["uid"], got["title"] = want["uid"], want["title"]
+				if !reflect.DeepEqual(got, want) {
+					t.Errorf("%s differs from the committed dashboard", file)
+				}
+				n++
+			}
+		}
+		if n != 5 {
+			t.Errorf("%d dashboards", n)
+		}
 	}
 }
 

@@ -24,7 +24,7 @@ func TestHealthcheck(t *testing.T) {
 		check.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	config := configOf("", gatewaytest.NewCapability("first").Serve(t, call.Doc).Addr)
-	p, public, _ := serve(t, nil, "--config", writeConfig(t, strings.Replace(config, "delay: 0s", "delay: 60s", 1)+
+	p, public, admin := serve(t, nil, "--config", writeConfig(t, strings.Replace(config, "delay: 0s", "delay: 60s", 1)+
 		"tls: {cert_file: "+dir+"/tls.crt, key_file: "+dir+"/tls.key}\n"))
 	healthcheck := func() (int, string, string) {
 		return runProgram(t, []string{"CAPGATE_KEY=x"}, "healthcheck", "--addr",
@@ -32,6 +32,9 @@ func TestHealthcheck(t *testing.T) {
 	}
 	if exit, out, errs := healthcheck(); exit != 0 || out != "ok\n" || errs != "" {
 		t.Errorf("%d %s%s", exit, out, errs)
+	}
+	if exit, out, errs := inProcess(t, "healthcheck", "--ready", "--addr", admin); exit != 0 || out == "" {
+		t.Errorf("readiness: %d %s%s", exit, out, errs)
 	}
 	// Its name is localhost, and no other certificate is accepted.
 	if exit, out, errs := inProcess(t, "healthcheck", "--addr", public, "--tls-ca", dir+"/tls.crt"); exit != 0 {
@@ -45,6 +48,10 @@ func TestHealthcheck(t *testing.T) {
 	p.stderr.wait(t, p, `"msg":"draining"`)
 	if exit, _, errs := healthcheck(); exit != exitRefused || !strings.Contains(errs, "503 Service Unavailable") {
 		t.Errorf("while it drains: %d %s", exit, errs)
+	}
+	if exit, _, errs := inProcess(t, "healthcheck", "--ready", "--addr", admin); exit != exitRefused ||
+		!strings.Contains(errs, "/readyz of "+admin+" answers 503 Service Unavailable") {
+		t.Errorf("readiness while it drains: %d %s", exit, errs)
 	}
 	if exit, _, errs := inProcess(t, "healthcheck", "--addr", "127.0.0.1:1"); exit != exitUnreachable {
 		t.Errorf("without a gateway: %d %s", exit, errs)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/initfiles"
 	"github.com/capgate/capgate/internal/lib/buildinfo"
 	"github.com/capgate/capgate/internal/lib/redisurl"
@@ -47,6 +48,8 @@ func newInitCommand(std stdio) *cobra.Command {
 	fs.StringVar(&i.tls, "tls", "", "self-signed: make a certificate for the public port")
 	fs.StringSliceVar(&i.files.Hosts, "host", nil, "`name` or address of the gateway besides localhost")
 	fs.StringVar(&i.files.Image, "image", "", "the gateway's `image`, for compose and kubernetes")
+	fs.StringVar(&i.files.Namespace, "namespace", "", "`namespace` of the objects, for kubernetes: the gateway answers "+
+		"at capgate.NAMESPACE as well")
 	fs.StringVar(&i.files.Redis, "redis", "", "`URL` of a Redis, such as rediss://capgate@HOST:6379, for systemd")
 	_ = c.RegisterFlagCompletionFunc("for", // it is registered once
 		cobra.FixedCompletions(initfiles.Ways(), cobra.ShellCompDirectiveNoFileComp))
@@ -58,7 +61,7 @@ func newInitCommand(std stdio) *cobra.Command {
 			}
 			return i.writeAll(target)
 		}
-		for _, flag := range []string{"tls", "host", "image", "redis"} {
+		for _, flag := range []string{"tls", "host", "image", "namespace", "redis"} {
 			if c.Flags().Changed(flag) {
 				return usageError("--%s requires --for", flag)
 			}
@@ -130,6 +133,10 @@ func (i *initCommand) check() error {
 		return usageError("--force is not for --for, which overwrites no file")
 	case i.files.Redis != "" && i.way != "systemd":
 		return usageError("--redis is for systemd; %s has a Redis of its own", i.way)
+	case i.files.Namespace != "" && i.way != "kubernetes":
+		return usageError("--namespace is for kubernetes")
+	case i.files.Namespace != "" && !call.IsLabel(i.files.Namespace):
+		return usageError("--namespace %q: want 1 to 63 lower-case letters, digits and hyphens", i.files.Namespace)
 	case i.files.Image != "" && i.way == "systemd":
 		return usageError("--image is not for systemd, which runs a program")
 	}

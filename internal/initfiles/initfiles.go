@@ -30,14 +30,16 @@ var Example string
 
 // Config says what to build.
 type Config struct {
-	Dir     string   // where the files will be, for the commands of Result.Next
-	Hosts   []string // names and addresses of the gateway besides localhost
-	TLS     bool     // makes a self-signed certificate for the public port
-	Image   string   // of the gateway
-	Redis   string   // URL; "": the Redis of the result, or an embedded one
-	Program string   // path of the running capgate
-	UID     int      // user id of the process, the owner of the files
-	GID     int
+	Dir   string   // where the files will be, for the commands of Result.Next
+	Hosts []string // names and addresses of the gateway besides localhost
+	TLS   bool     // makes a self-signed certificate for the public port
+	Image string   // of the gateway
+	// Namespace is that of the objects for Kubernetes. "": that of kubectl.
+	Namespace string
+	Redis     string // URL; "": the Redis of the result, or an embedded one
+	Program   string // path of the running capgate
+	UID       int    // user id of the process, the owner of the files
+	GID       int
 }
 
 // Result is a set of files.

@@ -30,9 +30,13 @@ func forKubernetes(c Config) (*builder, error) {
 	if err != nil {
 		return nil, err
 	}
-	hosts := "\nhosts:\n- capgate\n"
+	hosts, adminHosts := "\nhosts:\n- capgate\n", "admin_hosts:\n- capgate-admin\n"
+	var names, adminNames []string // of Services, besides those below svc
+	if b.Namespace != "" {
+		names, adminNames = []string{"capgate." + b.Namespace}, []string{"capgate-admin." + b.Namespace}
+	}
 	config, err := deployed("kustomize/base/capgate.yaml", "operators: {}\n", b.operators(""), hosts,
-		hosts+lines("- %q\n", b.names()))
+		hosts+lines("- %q\n", append(names, b.names()...)), adminHosts, adminHosts+lines("- %q\n", adminNames))
 	if err != nil {
 		return nil, err
 	}
@@ -78,6 +82,10 @@ func (b *builder) addKustomization() error {
     patch: |
       - {op: replace, path: /spec/ports/0/appProtocol, value: https}
 `
+	}
+	if b.Namespace != "" && err == nil {
+		text, err = replaced("kustomization.yaml", text, "kind: Kustomization\n",
+			fmt.Sprintf("kind: Kustomization\nnamespace: %s\n", b.Namespace))
 	}
 	b.add("kustomization.yaml", 0o644, text)
 	return err
