@@ -48,8 +48,8 @@ func newInitCommand(std stdio) *cobra.Command {
 	fs.StringVar(&i.tls, "tls", "", "self-signed: make a certificate for the public port")
 	fs.StringSliceVar(&i.files.Hosts, "host", nil, "`name` or address of the gateway besides localhost")
 	fs.StringVar(&i.files.Image, "image", "", "the gateway's `image`, for compose and kubernetes")
-	fs.StringVar(&i.files.Namespace, "namespace", "", "`namespace` of the objects, for kubernetes: the gateway answers "+
-		"at capgate.NAMESPACE as well")
+	fs.StringVar(&i.files.Namespace, "namespace", "", "`namespace` of the objects, for kubernetes: the gateway "+
+		"answers at capgate.NAMESPACE as well")
 	fs.StringVar(&i.files.Redis, "redis", "", "`URL` of a Redis, such as rediss://capgate@HOST:6379, for systemd")
 	_ = c.RegisterFlagCompletionFunc("for", // it is registered once
 		cobra.FixedCompletions(initfiles.Ways(), cobra.ShellCompDirectiveNoFileComp))
