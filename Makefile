@@ -82,20 +82,23 @@ test: setup ## every test, under the race detector, and without it where it dist
 test-all:
 	@status=0; $(MAKE) --no-print-directory test-most || status=1; \
 	$(MAKE) --no-print-directory --jobs=3 --keep-going --output-sync=line \
-		test-program test-raced test-raceless test-large console-test test-release || status=1; exit $$status
+		test-program test-raced test-raceless test-simulation test-large console-test test-release || status=1; exit $$status
 
 test-most:
 	$(RACE) -p 3 -skip '$(LARGE)' $(FIRST) $$(go list ./... | grep -vxFf <(go list $(RACELESS) ./internal/cli $(FIRST)))
 
 # Three lines at a time, as tests of processes wait more than they work. Their order keeps apart what takes much memory:
 # the browsers of test-program, and the builds and the browsers of test-raceless.
-.PHONY: test-program test-raced test-raceless test-large console-test test-release
+.PHONY: test-program test-raced test-raceless test-simulation test-large console-test test-release
 test-program: $(PROTOC)/ok
 	go test -vet=off -timeout $(TESTTIME) -parallel 4 -skip '$(RACED)' ./internal/cli
 test-raced:
 	$(RACE) -run '$(RACED)' ./internal/cli
 test-raceless: $(BUF)/ok $(PROTOC)/ok
-	go test -vet=off -timeout $(TESTTIME) -parallel 4 -p 1 ./internal/testkit/sim $(RACELESS)
+	go test -vet=off -timeout $(TESTTIME) -parallel 4 -p 1 $(RACELESS)
+# It has more runs than under the race detector, and would make test-raceless the longest line by far.
+test-simulation:
+	go test -vet=off -timeout $(TESTTIME) ./internal/testkit/sim
 test-large:
 	go test -vet=off -run 'AllocatesNothing$$|^TestUngrantedCapabilitiesAreInvisible$$|^TestMachine|$(LARGE)' \
 		./gateway ./gateway/relay ./gateway/upstream/mcp ./policy/approvals
