@@ -341,15 +341,15 @@ func TestQuickCalls(t *testing.T) {
 // with its own.
 func TestRoutesAreCountedApart(t *testing.T) {
 	t.Parallel()
-	const names = 40
-	r := newRig(t, 4*names)
+	const tools, tenants = 3, 40
+	r := newRig(t, 4*tenants)
 	want := map[history.Series]int64{}
 	for range 2 { // the second publication begins without the routes of the first
-		for i := range 3 * names * names {
-			tool, other := fmt.Sprint("tool", i%names), fmt.Sprint(i/3%names)
+		for i := range 4 * tools * tenants {
+			tool, other := fmt.Sprint("tool", i%tools), fmt.Sprint(i/tools%tenants)
 			rec := r.record("weather", tool)
 			rec.Call.Tenant, rec.TenantUID, rec.Backend = other, "", "10.0.0."+other+":1"
-			if i%7 == 0 {
+			if i/(tools*tenants)%2 == 1 {
 				rec.TenantUID, rec.Backend = "u"+other, ""
 			} else {
 				want[history.Series{Kind: history.Backend, Group: "weather", Name: rec.Backend}]++

@@ -135,3 +135,30 @@ func TestForeignTicketsAreIgnored(t *testing.T) {
 		}
 	}
 }
+
+// TestATicketIsOfItsPeriod: a ticket is valid in the period that it names, and in no other.
+func TestATicketIsOfItsPeriod(t *testing.T) {
+	t.Parallel()
+	authority := certtest.New(t)
+	server := &tls.Config{Certificates: []tls.Certificate{authority.Server(t)}}
+	check.Must(t, (&tlsfiles.Server{}).ShareSessions(server, [][]byte{secret(1)}, files{}, nil))
+	wrap, tickets := server.WrapSession, make(chan []byte, 1)
+	server.WrapSession = func(at tls.ConnectionState, session *tls.SessionState) ([]byte, error) {
+		ticket, err := wrap(at, session)
+		tickets <- ticket
+		return ticket, err
+	}
+	visit(t, server, &tls.Config{RootCAs: authority.Pool, ClientSessionCache: tls.NewLRUClientSessionCache(1)})
+	ticket := check.Received(t, tickets, "the ticket")
+	at := tls.ConnectionState{Version: tls.VersionTLS13}
+	if s, err := server.UnwrapSession(ticket, at); s == nil || err != nil {
+		t.Errorf("the ticket: %v, %v", s, err)
+	}
+	for i := range ticket {
+		changed := bytes.Clone(ticket)
+		changed[i]++
+		if s, err := server.UnwrapSession(changed, at); s != nil || err != nil {
+			t.Errorf("a ticket with another byte %d: %v, %v", i, s, err)
+		}
+	}
+}
