@@ -82,7 +82,8 @@ test: setup ## every test, under the race detector, and without it where it dist
 test-all:
 	@status=0; $(MAKE) --no-print-directory test-most || status=1; \
 	$(MAKE) --no-print-directory --jobs=3 --keep-going --output-sync=line \
-		test-program test-raced test-raceless test-simulation test-large console-test test-release || status=1; exit $$status
+		test-program test-raced test-raceless test-simulation test-large console-test test-release || status=1; \
+	exit $$status
 
 test-most:
 	$(RACE) -p 3 -skip '$(LARGE)' $(FIRST) $$(go list ./... | grep -vxFf <(go list $(RACELESS) ./internal/cli $(FIRST)))
