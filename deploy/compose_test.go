@@ -34,7 +34,7 @@ func TestCompose(t *testing.T) {
 	if !strings.Contains(string(config), "from: [172.28.5.10/32]") {
 		t.Error("the gateways trust others than haproxy")
 	}
-	for _, fault := range networkFaults(file, flagOf(services["gateway"], "--admin")) {
+	for _, fault := range networkFaults(file, string(config)) {
 		t.Error(fault)
 	}
 	for name, keeps := range map[string][2]string{"redis": {"redis:/data", "--dir /data --save \"\" --appendonly yes"},
@@ -52,10 +52,13 @@ func TestCompose(t *testing.T) {
 // networkFaults says who reaches the admin API or the store that should not: each service is in the networks that it
 // needs, and in no other, and the admin API listens in one of them alone. A service without networks is in the default
 // one, which is that of the admin API.
-func networkFaults(file any, admin string) (faults []string) {
+func networkFaults(file any, config string) (faults []string) {
 	want := map[string]string{"gateway": "capabilities default store", "weather": "capabilities", "redis": "store",
 		"haproxy": "default", "prometheus": "default", "grafana": "default"}
 	services := asMap(field(file, "services"))
+	if flag := flagOf(services["gateway"], "--admin"); flag != "" {
+		faults = append(faults, "check --production does not see the flag --admin "+flag)
+	}
 	for name, service := range services {
 		networks := list(field(service, "networks"))
 		if named, is := field(service, "networks").(map[string]any); is {
@@ -73,6 +76,11 @@ func networkFaults(file any, admin string) (faults []string) {
 	if len(all) != 1 {
 		return append(faults, fmt.Sprintf("the default network has %d subnets", len(all)))
 	}
+	var gateway struct{ Admin string }
+	if err := yaml.Unmarshal([]byte(config), &gateway); err != nil {
+		faults = append(faults, err.Error())
+	}
+	admin := gateway.Admin
 	subnet, err := netip.ParsePrefix(fmt.Sprint(field(all[0], "subnet")))
 	if err != nil || admin != subnet.String()+":8081" {
 		faults = append(faults, fmt.Sprintf("the admin API listens at %q, and its network is at %v (%v)", admin, subnet,
@@ -93,10 +101,14 @@ func TestComposeNetworksAreChecked(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("compose/compose.yaml")
 	check.Must(t, err)
+	config, err := os.ReadFile("compose/config/capgate.yaml")
+	check.Must(t, err)
+	both := string(config) + "---\n" + string(text)
 	for _, edit := range [][2]string{
-		{`"172.28.5.0/24:8081"`, `":8081"`},
-		{`"172.28.5.0/24:8081"`, `"0.0.0.0/0:8081"`},
-		{`, --admin, "172.28.5.0/24:8081"`, ""},
+		{`admin: "172.28.5.0/24:8081"`, `admin: ":8081"`},
+		{`admin: "172.28.5.0/24:8081"`, `admin: "0.0.0.0/0:8081"`},
+		{`admin: "172.28.5.0/24:8081"`, ""},
+		{`--listen, ":8080"]`, `--listen, ":8080", --admin, ":8081"]`},
 		{"{subnet: 172.28.5.0/24,", "{subnet: 172.28.0.0/16,"},
 		{" {ipam: {config: [{subnet: 172.28.5.0/24, ip_range: 172.28.5.128/25}]}}", " {}"},
 		{", ip_range: 172.28.5.128/25", ", ip_range: 172.28.5.0/25"},
@@ -110,8 +122,9 @@ func TestComposeNetworksAreChecked(t *testing.T) {
 		{"      - grafana:/var/lib/grafana\n", "      - grafana:/var/lib/grafana\n    networks: [default, store]\n"},
 	} {
 		var file any
-		check.Must(t, yaml.Unmarshal([]byte(replace(t, string(text), edit[0], edit[1])), &file))
-		if len(networkFaults(file, flagOf(field(file, "services", "gateway"), "--admin"))) == 0 {
+		config, text, _ := strings.Cut(replace(t, both, edit[0], edit[1]), "---\n")
+		check.Must(t, yaml.Unmarshal([]byte(text), &file))
+		if len(networkFaults(file, config)) == 0 {
 			t.Errorf("nothing notices that %q has become %q", edit[0], edit[1])
 		}
 	}

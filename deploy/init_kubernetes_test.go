@@ -80,7 +80,7 @@ func TestInitForKubernetes(t *testing.T) {
 		case ":8080":
 			args[i] = "127.0.0.1:0"
 		case "/etc/capgate/config/capgate.yaml":
-			args[i] = initialized(t, file, append(pairs, `admin: ":8081"`, "admin: 127.0.0.1:0",
+			args[i] = initialized(t, file, append(pairs, "admin: :8081", "admin: 127.0.0.1:0",
 				"capgate-redis:6379", startRedis(t, acl), "dns:///weather:50051", weatherAlone(t))...)
 		}
 	}

@@ -27,6 +27,9 @@ func initialize(t *testing.T, way string, flags ...string) (dir, out string) {
 	git := []string{"--git-dir=" + t.TempDir() + "/git", "--work-tree=" + dir}
 	command(t, "git", append(git, "init", "-q")...)
 	added, _ := command(t, "git", append(git, "ls-files", "--others", "--exclude-standard")...)
+	if !strings.Contains(added, "capgate.yaml\n") {
+		t.Errorf("git adds %q", added)
+	}
 	for name := range strings.Lines(added) {
 		if strings.Contains(name, ".key\n") || strings.Contains(name, "secrets/") ||
 			strings.Contains(name, "users.acl") {
@@ -121,10 +124,9 @@ func TestInitForCompose(t *testing.T) {
 	file, services := checkCompose(t, dir+"/compose.yaml")
 	checkHealthchecks(t, services)
 	checkHealthOfOtherName(t, dir, services)
-	if admin := flagOf(services["gateway"], "--admin"); admin != "" {
-		t.Errorf("check --production does not see the flag --admin %s", admin)
-	}
-	for _, fault := range networkFaults(file, "172.28.5.0/24:8081") { // of the configuration, below
+	config, err := os.ReadFile(dir + "/config/capgate.yaml")
+	check.Must(t, err)
+	for _, fault := range networkFaults(file, string(config)) {
 		t.Error(fault)
 	}
 	for name, service := range services {

@@ -202,8 +202,11 @@ func checkPods(t *testing.T, all objects) {
 	check.Must(t, os.WriteFile(file, []byte(strings.ReplaceAll(text, "/etc/capgate/manifests", dir+"/manifests")),
 		0o600))
 	out, _ := exec.CommandContext(t.Context(), capgate, "check", "--config", file).CombinedOutput()
+	expected := regexp.MustCompile(`/etc/capgate/|ok` + // secrets, which are not here
+		`|warning: operators send their credentials in cleartext` + // in a network of the cluster
+		`|warning: no one may use the admin API except for probes`) // until the values have operators, as the notes say
 	for line := range strings.Lines(string(out)) {
-		if !strings.Contains(line, "/etc/capgate/") && !strings.Contains(line, "ok") { // secrets, which are not here
+		if !expected.MatchString(line) {
 			t.Errorf("%s\n%s", line, text)
 		}
 	}

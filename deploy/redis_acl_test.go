@@ -1,7 +1,6 @@
 package deploy
 
 import (
-	"context"
 	"crypto/rand"
 	"net"
 	"os"
@@ -16,6 +15,7 @@ import (
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/check"
+	program "github.com/capgate/capgate/internal/testkit/process"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/approvals"
 )
@@ -80,10 +80,14 @@ func startRedis(t *testing.T, acl string) (addr string) {
 	addr = check.ClosedPort(t) // it stays the test's
 	_, port, err := net.SplitHostPort(addr)
 	check.Must(t, err)
-	ctx, stop := context.WithCancel(context.Background())
-	cmd := exec.CommandContext(ctx, "redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "",
-		"--appendonly", "no", "--aclfile", acl, "--dir", t.TempDir())
-	check.Must(t, cmd.Start())
-	t.Cleanup(func() { stop(); _ = cmd.Wait() })
+	program.Start(t, exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "",
+		"--appendonly", "no", "--aclfile", acl, "--dir", t.TempDir()))
+	check.Succeeds(t, "a connection to Redis", func() error {
+		conn, err := net.Dial("tcp", addr)
+		if err == nil {
+			err = conn.Close()
+		}
+		return err
+	})
 	return addr
 }

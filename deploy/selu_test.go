@@ -147,7 +147,8 @@ func (w *walk) up() {
 	text, err := os.ReadFile(selu + "/config/capgate.yaml")
 	check.Must(w.t, err)
 	config := replace(w.t, string(text), "/run/secrets", selu+"/secrets", "/etc/capgate-manifests", selu+"/manifests",
-		"redis:6379", redis, "dns:///weather:50051", weather, "dns:///words:50051", startPython(w.t, "python-live"))
+		"127.0.0.1:8081", "127.0.0.1:0", "redis:6379", redis, "dns:///weather:50051", weather, "dns:///words:50051",
+		startPython(w.t, "python-live"))
 	file := w.dir + "/capgate.yaml"
 	check.Must(w.t, os.WriteFile(file, []byte(config), 0o600))
 	var compose any
@@ -163,8 +164,6 @@ func (w *walk) up() {
 		switch arg {
 		case ":8443":
 			args[i] = w.public
-		case "127.0.0.1:8081":
-			args[i] = "127.0.0.1:0"
 		case "/etc/capgate/capgate.yaml":
 			args[i] = file
 		}

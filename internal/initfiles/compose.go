@@ -25,8 +25,7 @@ func forCompose(c Config) (*builder, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.add(b.config, 0o644, config+"admin: \"172.28.5.0/24:8081\" # the network of haproxy\n"+
-		b.production("/run/secrets/secret_key", "stdout", "/etc/capgate")+b.hosts())
+	b.add(b.config, 0o644, config+b.production("/run/secrets/secret_key", "stdout", "/etc/capgate")+b.hosts())
 	b.add("secrets/redis_password", 0o600, newPassword()+"\n")
 	b.add("secrets/secret_key", 0o600, newSecret()+"\n")
 	if b.TLS {
@@ -56,7 +55,7 @@ func (b *builder) addComposeFile() error {
 		user = fmt.Sprintf("%d:%[1]d", containerUser)
 	}
 	text, err := deployed("compose/compose.yaml", "  image: capgate\n", fmt.Sprintf("  image: %q\n", b.Image),
-		"  pull_policy: build\n", "", `, --admin, "172.28.5.0/24:8081"`, "",
+		"  pull_policy: build\n", "",
 		`"${CAPGATE_USER:-65532:65532}"`, fmt.Sprintf("%q # may read secrets", user),
 		secrets, strings.Replace(secrets, "redis_password", "redis_password, secret_key", 1),
 		"  redis_password: {file: ./secrets/redis_password}\n",

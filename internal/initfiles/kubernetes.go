@@ -2,7 +2,6 @@ package initfiles
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -15,12 +14,6 @@ func forKubernetes(c Config) (*builder, error) {
 		if err := b.addDeployed(path[0], path[1]); err != nil {
 			return nil, err
 		}
-	}
-	// check --production sees the address of the admin API in the configuration.
-	deployment := &b.files[slices.IndexFunc(b.files, func(f File) bool { return f.Path == "base/deployment.yaml" })]
-	var err error
-	if deployment.Text, err = replaced(deployment.Path, deployment.Text, `, --admin, ":8081"`, ""); err != nil {
-		return nil, err
 	}
 	if err := b.addKustomization(); err != nil {
 		return nil, err
@@ -40,8 +33,7 @@ func forKubernetes(c Config) (*builder, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.add(b.config, 0o644, config+fmt.Sprintf("admin: \":8081\"\nredis: {url: \"redis://capgate@capgate-redis:6379\", "+
-		"password_file: "+
+	b.add(b.config, 0o644, config+fmt.Sprintf("redis: {url: \"redis://capgate@capgate-redis:6379\", password_file: "+
 		"%s/redis_password}\npolicies: {}\n", dir)+b.production(dir+"/secret.key", "stdout", dir))
 	b.add("secrets/users.acl", 0o600, users)
 	b.add("secrets/redis_password", 0o600, password+"\n")

@@ -143,7 +143,7 @@ labels:
 
 {{- /* A checksum of the fields of the configuration whose change needs a restart; empty without such fields. */}}
 {{- define "capgate.restart" -}}
-{{- $config := include "capgate.config" . | fromYaml }}
+{{- $config := omit (include "capgate.config" . | fromYaml) "admin" }}{{- /* always the same */}}
 {{- $given := list }}
 {{- range .Files.Get "files/restart.json" | fromJsonArray }}
 {{- range .without }}
@@ -225,6 +225,7 @@ podSelector:
 {{- fail (printf "config.tls.%s is the chart's to set, from tls.secret: leave it out" .) }}
 {{- end }}
 {{- end }}
+{{- $_ := set $config "admin" ":8081" }}
 {{- $_ := set $config "drain" (dict "delay" (printf "%ds" (int .Values.drain.delaySeconds)) "timeout" (printf "%ds" (int .Values.drain.timeoutSeconds))) }}
 {{- with include "capgate.tlsSecret" . }}
 {{- $_ := set $config "tls" (merge (dict "cert_file" "/etc/capgate/tls/tls.crt" "key_file" "/etc/capgate/tls/tls.key") ($config.tls | default dict)) }}
