@@ -66,6 +66,9 @@ func run(ctx context.Context, o options) error {
 	case o.mcp:
 		mark = "mcp"
 		text, err = b.mcp(ctx)
+	case o.connections:
+		mark = "connections"
+		text, err = b.connections(ctx)
 	case o.json:
 		mark = "json"
 		text, err = b.json(ctx)

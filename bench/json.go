@@ -26,6 +26,7 @@ type jsonRoute struct {
 	peer  peers.Spec
 	path  string
 	body  string
+	typ   string // of the body, default application/json
 	// header has further fields of the request, names in lower case.
 	header [][2]string
 }
@@ -62,12 +63,33 @@ func jsonRoutes(o options) []jsonRoute {
 		{title: "Envoy's transcoder", peer: peers.EnvoyTranscoder(o.envoy), path: base + "/invoke", body: mapped},
 		{title: "grpc-gateway", peer: peers.GRPCGateway(), path: base + "/invoke", body: mapped},
 	}
+	routes = append(routes, webRoutes(capgate, work, args)...)
 	if o.before != "" {
-		before := routes[0]
-		before.title, before.peer = "capgate before, invoke", peers.Before(capgate, o.before)
-		routes = append(routes, before)
+		for _, before := range append(routes[:1:1], webRoutes(capgate, work, args)...) {
+			before.title, before.peer = "before: "+before.title, peers.Before(capgate, o.before)
+			routes = append(routes, before)
+		}
 	}
 	return routes
+}
+
+// framePrefix is the length of the flags and the length of a message.
+const framePrefix = 5
+
+// webRoutes are the same call over Connect and gRPC-Web.
+func webRoutes(capgate peers.Spec, work h2.Work, args string) []jsonRoute {
+	text := fmt.Sprintf(`{"toolName":%q,"argsJson":%q,"sessionId":"bench-session-1","capabilityId":"weather"}`, work,
+		base64.StdEncoding.EncodeToString([]byte(args)))
+	frame := string(h2.InvokeRequest(work, "weather", "bench-session-1", len(args)))
+	return []jsonRoute{
+		{title: "**capgate**, JSON over Connect", peer: capgate, path: h2.PathInvoke, body: text},
+		{title: "**capgate**, Connect", peer: capgate, path: h2.PathInvoke, body: frame[framePrefix:],
+			typ: "application/proto"},
+		{title: "**capgate**, gRPC-Web", peer: capgate, path: h2.PathInvoke, body: frame,
+			typ: "application/grpc-web+proto"},
+		{title: "**capgate**, gRPC-Web as text", peer: capgate, path: h2.PathInvoke,
+			body: base64.StdEncoding.EncodeToString([]byte(frame)), typ: "application/grpc-web-text"},
+	}
 }
 
 // jsonTable is what was measured over one protocol, a cell for each route.
@@ -141,7 +163,8 @@ func newJSONTable(title string, routes []jsonRoute, by comparison) jsonTable {
 const jsonInFlight = 64
 
 func jsonLoad(r jsonRoute, http1 bool) load.Config {
-	cfg := load.Config{Mode: load.Closed, JSON: &load.JSON{Path: r.path, Body: r.body, Header: r.header, HTTP1: http1}}
+	cfg := load.Config{Mode: load.Closed, JSON: &load.JSON{Path: r.path, Body: []byte(r.body), Type: r.typ,
+		Header: r.header, HTTP1: http1}}
 	if http1 {
 		cfg.Conns = jsonInFlight
 	} else {

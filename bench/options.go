@@ -20,29 +20,30 @@ var errUsage = errors.New("usage")
 
 // options is what the flags say.
 type options struct {
-	scenarios []scenario
-	peers     []peers.Spec
-	rounds    int
-	window    time.Duration
-	warm      time.Duration
-	keep      string
-	growth    bool
-	tables    bool
-	policy    bool
-	tenants   bool
-	redis     bool
-	neighbour bool
-	files     bool
-	json      bool
-	mcp       bool
-	profiles  string // directory for CPU profiles of capgate; "" records none
-	envoy     string // path of Envoy's binary, or its name in PATH
-	capgate   peers.Capgate
-	before    string // path of another build of capgate, to be compared with
-	idle      idleOptions
-	proxyCore []int // empty: not pinned
-	loadCore  []int
-	out       string
+	scenarios   []scenario
+	peers       []peers.Spec
+	rounds      int
+	window      time.Duration
+	warm        time.Duration
+	keep        string
+	growth      bool
+	tables      bool
+	policy      bool
+	tenants     bool
+	redis       bool
+	neighbour   bool
+	files       bool
+	json        bool
+	connections bool
+	mcp         bool
+	profiles    string // directory for CPU profiles of capgate; "" records none
+	envoy       string // path of Envoy's binary, or its name in PATH
+	capgate     peers.Capgate
+	before      string // path of another build of capgate, to be compared with
+	idle        idleOptions
+	proxyCore   []int // empty: not pinned
+	loadCore    []int
+	out         string
 }
 
 type idleOptions struct{ streams, perConn int }
@@ -78,6 +79,8 @@ func addModes(fs *flag.FlagSet, o *options) {
 	fs.BoolVar(&o.json, "json", false,
 		"measure JSON requests over HTTP/1.1 and HTTP/2, beside Envoy's transcoder and grpc-gateway, "+
 			"instead of the scenarios")
+	fs.BoolVar(&o.connections, "connections", false,
+		"measure the memory of idle HTTP/2 connections, --idle-streams of them, instead of the scenarios")
 	fs.BoolVar(&o.mcp, "mcp", false,
 		"measure tools/call over MCP, beside JSON and a proxy of the Go SDK, instead of the scenarios")
 	fs.BoolVar(&o.redis, "redis", false,
@@ -110,7 +113,7 @@ func parseOptions(args []string) (options, error) {
 	fs.StringVar(&o.out, "out", "",
 		"markdown `file` whose part between <!-- results --> (or <!-- growth -->, <!-- tables -->, "+
 			"<!-- policy -->, <!-- tenants -->, <!-- redis -->, <!-- neighbour -->, <!-- files -->, <!-- json -->, "+
-			"<!-- mcp -->) markers gets the tables")
+			"<!-- mcp -->, <!-- connections -->) markers gets the tables")
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			help(os.Stdout, fs)

@@ -74,7 +74,8 @@ type Config struct {
 // JSON is a request that is repeated. Its response must have the status 200.
 type JSON struct {
 	Path string
-	Body string
+	Body []byte
+	Type string // of the body, default application/json
 	// Header has further fields, names in lower case.
 	Header [][2]string
 	HTTP1  bool // over HTTP/1.1 with keep-alive, one request at a time on each connection; else over HTTP/2

@@ -2,6 +2,7 @@ package load
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -24,7 +25,8 @@ type http1 struct {
 func newHTTP1(r *run) *http1 {
 	j := r.cfg.JSON
 	request := fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: %s\r\nAccept: */*\r\n"+
-		"Content-Type: application/json\r\nContent-Length: %d\r\n", j.Path, r.cfg.Target, userAgent, len(j.Body))
+		"Content-Type: %s\r\nContent-Length: %d\r\n", j.Path, r.cfg.Target, userAgent,
+		cmp.Or(j.Type, "application/json"), len(j.Body))
 	for _, field := range j.Header {
 		request = fmt.Appendf(request, "%s: %s\r\n", field[0], field[1])
 	}

@@ -24,7 +24,7 @@ func viaGRPCGateway(t *testing.T) netip.AddrPort {
 
 func jsonOver(http1 bool, path, body string) load.Config {
 	return load.Config{Mode: load.Closed, Conns: 2, Streams: 4, Window: window,
-		JSON: &load.JSON{Path: path, Body: body, HTTP1: http1}}
+		JSON: &load.JSON{Path: path, Body: []byte(body), HTTP1: http1}}
 }
 
 const invokePath = "/v1/capabilities/weather/invoke"

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"strconv"
 	"time"
 
@@ -34,7 +35,7 @@ func newRequests(cfg *Config) *requests {
 		r.bodies = append(r.bodies, r.body(name))
 	}
 	if cfg.JSON != nil {
-		r.bodies = []h2.Body{{Msg: []byte(cfg.JSON.Body), Count: 1}}
+		r.bodies = []h2.Body{{Msg: cfg.JSON.Body, Count: 1}}
 		r.timeouts = []string{""}
 		return r
 	}
@@ -73,7 +74,7 @@ func (r *requests) fields(s *h2.Session) []int {
 			s.Field(":scheme", scheme),
 			s.Field(":path", j.Path),
 			s.Field(":authority", r.cfg.Target.String()),
-			s.Field("content-type", "application/json"),
+			s.Field("content-type", cmp.Or(j.Type, "application/json")),
 			s.Field("content-length", strconv.Itoa(len(j.Body))),
 			s.Field("user-agent", userAgent),
 			s.Field("accept", "*/*"),

@@ -204,7 +204,7 @@ func (s *Stream) release() {
 // charge returns the bytes of the connection's input and output that its accept.ConnBytes does not cover.
 func (c *conn) charge(input int) int64 { return max(int64(input+c.unsent-accept.FreeBytes), 0) }
 
-func (c *conn) input() int { return cap(c.partial) + cap(c.block.buf) + cap(c.backlog) }
+func (c *conn) input() int { return cap(c.partial) + cap(c.block.buf) + cap(c.backlog) + c.copied }
 
 // recount updates the connection's own charge: for unprocessed input, and for output that its peer has not read. If
 // there is no room, it drops both: a peer that reads, and sends complete frames, needs no more than accept.FreeBytes.

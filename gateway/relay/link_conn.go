@@ -3,6 +3,7 @@ package relay
 import (
 	"crypto/tls"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/capgate/capgate/gateway/relay/accept"
@@ -25,12 +26,20 @@ type connLink struct {
 
 	socket gatherer // of TLS; nil means none
 	sent   int64    // bytes; of the writer alone
+
+	// With input, the link waits for bytes without a read buffer, and has a long one only while there is much to read.
+	input  accept.Input // the socket below TLS; nil means unknown
+	taken  int64        // number of its records that were read from TLS at least
+	filled bool         // the last read has filled its buffer
+	long   bool         // the next read has a long buffer; guarded by the shard
 }
 
-// connBuffer is the size of the writer's buffer, as of a socket, and of one read.
+// connBuffer is the size of the writer's buffer, as of a socket. The others are those of a read, after the room for a
+// frame's header. The long one holds any record.
 const (
-	connBuffer     = 128 << 10
-	connReadBuffer = 32 << 10
+	connBuffer = 128 << 10
+	longRead   = 32 << 10
+	shortRead  = 4 << 10
 )
 
 // gatherer is an accept.Gatherer.
@@ -39,13 +48,74 @@ type gatherer interface {
 	Flush() error
 }
 
+var (
+	longReads  = sync.Pool{New: func() any { return new([longRead]byte) }}
+	shortReads = sync.Pool{New: func() any { return new([shortRead]byte) }}
+)
+
+// readBuffer returns a buffer for the next read.
+func (l *connLink) readBuffer() []byte {
+	if l.long {
+		return longReads.Get().(*[longRead]byte)[:]
+	}
+	return shortReads.Get().(*[shortRead]byte)[:]
+}
+
+func releaseRead(buf []byte) {
+	if len(buf) == longRead {
+		longReads.Put((*[longRead]byte)(buf))
+	} else {
+		shortReads.Put((*[shortRead]byte)(buf))
+	}
+}
+
 func newConnLink(nc net.Conn) *connLink {
 	l := &connLink{nc: nc, work: make(chan struct{}, 1), resumed: make(chan struct{}, 1),
 		scheduled: make(chan struct{}, 1)}
 	if tc, ok := nc.(*tls.Conn); ok {
 		l.socket, _ = tc.NetConn().(gatherer)
+		l.input, _ = tc.NetConn().(accept.Input)
+		if tc.ConnectionState().Version >= tls.VersionTLS13 {
+			l.taken = 1 // the last message of the handshake
+		}
 	}
+	l.long = l.input == nil
 	return l
+}
+
+// read reads into a buffer, which it returns. It waits without one.
+func (l *connLink) read() (buf []byte, n int, err error) {
+	if l.drained() {
+		l.input.Await()
+	}
+	buf = l.readBuffer()
+	n, err = l.nc.Read(buf[frameHeaderLen:])
+	if l.filled = n == len(buf)-frameHeaderLen; !l.filled || len(buf) == longRead {
+		l.taken++
+	}
+	return buf, n, err
+}
+
+// drained reports whether TLS has no complete record. A read returns at least one record, if the buffer has room for
+// it.
+func (l *connLink) drained() bool { return l.input != nil && l.taken >= l.input.Records() }
+
+// resize chooses the buffer of the next read, and charges a long one.
+func (l *connLink) resize() {
+	if l.input == nil {
+		return
+	}
+	c := l.c
+	switch long := !l.drained() && (l.long || l.filled); {
+	case c.closed || long == l.long:
+	case !long:
+		l.long, c.copied = false, 0
+		c.recount()
+	default:
+		if n := c.charge(c.input() + longRead); c.own.add(n - c.charged) {
+			l.long, c.copied, c.charged = true, longRead, n
+		}
+	}
 }
 
 // run reads until the connection ends, and waits for the writer.
@@ -57,14 +127,15 @@ func (l *connLink) run() {
 		defer sh.relay.guardConn(l.nc)
 		l.writeAll()
 	}()
-	buf := make([]byte, frameHeaderLen+connReadBuffer)
 	for next := reads; next != ends; {
 		asked := sh.clock()
-		n, err := l.nc.Read(buf[frameHeaderLen:])
+		buf, n, err := l.read()
 		if sh.clock()-asked > timeSlice {
 			l.spent = 0
 		}
-		for next = l.take(buf, n, err); next == queues; next = l.goOn(err) {
+		next = l.take(buf, n, err)
+		releaseRead(buf)
+		for ; next == queues; next = l.goOn(err) {
 			<-l.scheduled
 		}
 		if next == stalls {
@@ -94,6 +165,7 @@ func (l *connLink) take(buf []byte, n int, err error) (next step) {
 		l.c.feed(buf, frameHeaderLen, frameHeaderLen+n)
 		sh.settle()
 	}
+	l.resize()
 	l.spent += sh.clock() - sh.now
 	return l.after(err)
 }

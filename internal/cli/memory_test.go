@@ -341,7 +341,7 @@ func TestConnectionsAreCharged(t *testing.T) {
 	frame := append([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"+
 		"\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x40\x00\x01\x04\x00\x00\x00\x01"), make([]byte, 16<<10-1)...)
 	var all sync.WaitGroup
-	for i := range 600 { // of 32 KiB or more each, where there are 6 MiB
+	for i := range 600 { // of 20 KiB or more each, where there are 6 MiB
 		nc, err := net.Dial("tcp", c.public)
 		if err != nil {
 			continue // the gateway has too many

@@ -149,6 +149,9 @@ type handshakeConn struct {
 
 	read    int64 // bytes from the client
 	charged int64 // to peer.memory, beyond handshakeBytes
+	kept    int64 // to peer.memory, beyond TLSBytes, for the longest record
+	records records
+	socket  socket
 }
 
 func (c *handshakeConn) acquire() error {
@@ -167,6 +170,10 @@ func (c *handshakeConn) release() {
 // Read implements net.Conn.
 func (c *handshakeConn) Read(p []byte) (int, error) {
 	n, err := c.unlimited(p, c.Conn.Read)
+	c.records.add(p[:n])
+	if err := c.chargeRecords(); err != nil {
+		return 0, err
+	}
 	if c.done {
 		return n, err
 	}

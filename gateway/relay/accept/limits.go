@@ -99,7 +99,7 @@ func (s *Server) admit(p *Peer, nc net.Conn) error {
 func (s *Server) charge(p *Peer) error {
 	cost := int64(ConnBytes)
 	if p.Port.tls.Load() != nil {
-		cost += CopiedBytes + handshakeBytes
+		cost += TLSBytes + handshakeBytes
 	}
 	if s.cfg.Account != nil && !p.memory.Begin(s.cfg.Account(p), cost) {
 		s.limits.noMemory.Add(1)

@@ -176,6 +176,9 @@ func (s *Server) setUp(nc net.Conn, port *Port) {
 		s.fail(nc, err)
 	case isHTTP2:
 		s.http2.ServeConn(nc, first, p)
+	case !p.memory.add(HTTP1Bytes):
+		s.limits.noMemory.Add(1)
+		s.fail(nc, ErrNoMemory)
 	default:
 		handedOver = true
 		s.http1Ln.give(s.newHTTP1Conn(nc, p, first))

@@ -1,0 +1,255 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/capgate/capgate/bench/h2"
+	"github.com/capgate/capgate/bench/peers"
+	"github.com/capgate/capgate/bench/proc"
+)
+
+// Goals of the memory of an idle connection, in bytes.
+const (
+	connGoal    = 8 << 10
+	tlsConnGoal = 40 << 10
+)
+
+// idleConns is a way to be connected and do nothing.
+type idleConns struct {
+	title string
+	tls   bool
+	calls int // before it is idle
+	most  int // connections for which one address has memory
+	goal  float64
+}
+
+func allIdleConns() []idleConns {
+	const most, mostTLS = 10000, 4000
+	return []idleConns{
+		{"new", false, 0, most, connGoal}, {"after ten calls", false, 10, most, connGoal},
+		{"over TLS, new", true, 0, mostTLS, tlsConnGoal}, {"over TLS, after ten calls", true, 10, mostTLS, tlsConnGoal},
+	}
+}
+
+// collect makes the gateway collect its garbage, as it does by itself every two minutes.
+func collect(ctx context.Context, p *peers.Peer) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet,
+		fmt.Sprintf("http://%s/debug/pprof/heap?gc=1", p.Admin), nil)
+	if err != nil {
+		return err
+	}
+	for range 2 { // what the first one finds unused is free after the second
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return err
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			return fmt.Errorf("heap profile: %s", resp.Status)
+		}
+	}
+	pause(ctx, time.Second)
+	return nil
+}
+
+// connections measures the resident memory of idle HTTP/2 connections, at once and after garbage collection.
+func (b *bench) connections(ctx context.Context) (string, error) {
+	var out strings.Builder
+	fmt.Fprintf(&out, "%s. Connections of one address; less the memory of the gateway before.\n\n", machine())
+	out.WriteString("| idle HTTP/2 connection | connections | KiB a connection | after garbage collection | goal | " +
+		"|\n|---|---|---|---|---|---|\n")
+	specs := []peers.Spec{peers.CapgateSpec(b.opts.capgate)}
+	if b.opts.before != "" {
+		specs = append(specs, peers.Before(specs[0], b.opts.before))
+	}
+	for _, kind := range allIdleConns() {
+		for _, spec := range specs {
+			if kind.tls {
+				spec = spec.OverTLS()
+			}
+			n := min(b.opts.idle.streams, kind.most)
+			m, err := b.idleConns(ctx, spec, kind, n)
+			if err != nil {
+				fmt.Fprintf(&out, "| %s, %s | failed: %s | | | | |\n", spec.Name, kind.title,
+					strings.ReplaceAll(err.Error(), "\n", " "))
+				continue
+			}
+			fmt.Fprintf(&out, "| %s, %s | %d | %.1f | %.1f | %.0f | %s |\n", spec.Name, kind.title, n, m.opened/1024,
+				m.collected/1024, kind.goal/1024, goalReached(m.collected, kind.goal))
+		}
+	}
+	return out.String(), nil
+}
+
+// idleMemory is the memory of a connection in bytes.
+type idleMemory struct{ opened, collected float64 }
+
+func (b *bench) idleConns(ctx context.Context, spec peers.Spec, kind idleConns, n int) (m idleMemory,
+	err error) {
+	p, err := b.startPeer(ctx, spec, b.env)
+	if err != nil {
+		return m, err
+	}
+	defer b.stopPeer(p)
+	if err := collect(ctx, p); err != nil {
+		return m, err
+	}
+	before, err := proc.RSS(p.PID)
+	if err != nil {
+		return m, err
+	}
+	conns, err := openConns(p, kind, n)
+	defer func() {
+		for _, c := range conns {
+			_ = c.Close()
+		}
+	}()
+	if err != nil {
+		return m, err
+	}
+	if m.opened, err = perConn(p, before, n); err != nil {
+		return m, err
+	}
+	if err := collect(ctx, p); err != nil {
+		return m, err
+	}
+	m.collected, err = perConn(p, before, n)
+	runtime.KeepAlive(conns)
+	return m, err
+}
+
+func perConn(p *peers.Peer, before int64, n int) (float64, error) {
+	after, err := proc.RSS(p.PID)
+	return float64(after-before) / float64(n), err
+}
+
+// openConns opens n connections, some at once.
+func openConns(p *peers.Peer, kind idleConns, n int) ([]net.Conn, error) {
+	const atOnce = 16
+	var mu sync.Mutex
+	var conns []net.Conn
+	var failed error
+	var workers sync.WaitGroup
+	for i := range atOnce {
+		workers.Go(func() {
+			for range (n + atOnce - 1 - i) / atOnce {
+				c, err := openConn(p, kind)
+				mu.Lock()
+				if c != nil {
+					conns = append(conns, c)
+				}
+				if err != nil && failed == nil {
+					failed = fmt.Errorf("after %d connections: %w", len(conns), err)
+				}
+				over := failed != nil
+				mu.Unlock()
+				if over {
+					return
+				}
+			}
+		})
+	}
+	workers.Wait()
+	return conns, failed
+}
+
+// openConn opens a connection and makes its calls.
+func openConn(p *peers.Peer, kind idleConns) (net.Conn, error) {
+	c, err := net.DialTimeout("tcp", p.Addr.String(), time.Minute)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		return c, err
+	}
+	scheme := "http"
+	if kind.tls {
+		// The benchmark talks to a certificate that it has just made itself
+		secure := tls.Client(c, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
+		if c = secure; secure.Handshake() != nil {
+			return c, errors.New("the TLS handshake failed")
+		}
+		scheme = "https"
+	}
+	u := &connUser{conn: c}
+	u.session = h2.NewSession(h2.Config{Client: true}, u)
+	fields := []int{
+		u.session.Field(":method", "POST"), u.session.Field(":scheme", scheme),
+		u.session.Field(":path", h2.PathInvoke), u.session.Field(":authority", p.Addr.String()),
+		u.session.Field("content-type", "application/grpc"), u.session.Field("te", "trailers"),
+	}
+	settled := func() bool { _, ok := u.session.Settled(); return ok }
+	if err := u.until(settled); err != nil {
+		return c, err
+	}
+	work := h2.Work{Kind: h2.ReplyWork, Count: 1, Size: 1024}
+	body := h2.Body{Msg: h2.InvokeRequest(work, "weather", "bench-session-1", 1024), Count: 1}
+	for i := range kind.calls {
+		u.session.Open(fields, "9999999u", body)
+		if err := u.until(func() bool { return u.ended > i }); err != nil {
+			return c, err
+		}
+	}
+	return c, errors.Join(u.failed, u.flush())
+}
+
+// connUser drives a session over a connection that blocks.
+type connUser struct {
+	conn    net.Conn
+	session *h2.Session
+	ended   int
+	failed  error
+	buf     [8 << 10]byte
+}
+
+// until exchanges bytes until done.
+func (u *connUser) until(done func() bool) error {
+	for !done() {
+		if err := u.flush(); err != nil {
+			return err
+		}
+		n, err := u.conn.Read(u.buf[:])
+		if err != nil {
+			return err
+		}
+		if err := u.session.Feed(u.buf[:n]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (u *connUser) flush() error {
+	u.session.Pump()
+	_, err := u.conn.Write(u.session.Out)
+	u.session.Out = u.session.Out[:0]
+	return err
+}
+
+// Headers implements h2.Events.
+func (u *connUser) Headers(_ *h2.Stream, h h2.Headers, end bool) error {
+	if end {
+		u.ended++
+		if h.GRPCStatus != "0" {
+			u.failed = fmt.Errorf("grpc-status %q %s", h.GRPCStatus, h.GRPCMessage)
+		}
+	}
+	return nil
+}
+
+// Data implements h2.Events.
+func (u *connUser) Data(*h2.Stream, []byte, bool) error { return nil }
+
+// Reset implements h2.Events.
+func (u *connUser) Reset(_ *h2.Stream, code uint32) error {
+	return fmt.Errorf("stream reset with code %d", code)
+}

@@ -1,0 +1,124 @@
+package accept
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"net"
+	"testing"
+
+	"github.com/capgate/capgate/internal/testkit/check"
+)
+
+// TestRecords: records are counted whatever the pieces in which they arrive.
+func TestRecords(t *testing.T) {
+	t.Parallel()
+	rnd := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test
+	for range 200 {
+		var all []byte
+		var want int64
+		longest := 0
+		for range rnd.IntN(20) {
+			typ, n := byte(20+rnd.IntN(4)), rnd.IntN(300)
+			if typ == applicationRecord {
+				want++
+			}
+			longest = max(longest, n)
+			all = append(binary.BigEndian.AppendUint16(append(all, typ, 3, 3), uint16(n)), make([]byte, n)...)
+		}
+		var r records
+		for rest := all; len(rest) > 0; {
+			n := 1 + rnd.IntN(min(len(rest), 1+rnd.IntN(400)))
+			r.add(rest[:n])
+			rest = rest[n:]
+		}
+		if r.whole != want || r.longest != longest {
+			t.Fatalf("%d records, the longest of %d; want %d, %d", r.whole, r.longest, want, longest)
+		}
+		if r.add([]byte{applicationRecord, 3, 3, 0, 2, 'x'}); r.whole != want {
+			t.Fatal("a record counts before its end")
+		}
+		if r.add([]byte("y")); r.whole != want+1 {
+			t.Fatal("a record does not count at its end")
+		}
+	}
+}
+
+// TestAwait: a socket with unread bytes is ready at once, and one without is not until bytes come.
+func TestAwait(t *testing.T) {
+	t.Parallel()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	check.Must(t, err)
+	defer ln.Close()
+	client, err := net.Dial("tcp", ln.Addr().String())
+	check.Must(t, err)
+	defer client.Close()
+	server, err := ln.Accept()
+	check.Must(t, err)
+	defer server.Close()
+	c := &handshakeConn{Gatherer: Gatherer{Conn: server}}
+	for range 3 {
+		ready := make(chan struct{})
+		go func() {
+			defer close(ready)
+			c.Await()
+		}()
+		_, err = client.Write([]byte("ab"))
+		check.Must(t, err)
+		check.Received(t, ready, "the socket to be ready")
+		var b [1]byte
+		_, err = server.Read(b[:])
+		check.Must(t, err)
+		c.Await() // the other byte is unread
+		_, err = server.Read(b[:])
+		check.Must(t, err)
+	}
+	check.Must(t, client.Close())
+	c.Await()
+	c = &handshakeConn{Gatherer: Gatherer{Conn: struct{ net.Conn }{server}}} // no socket
+	c.Await()
+}
+
+// TestLongRecordsAreCharged: the memory that crypto/tls keeps for a long record is charged once.
+func TestLongRecordsAreCharged(t *testing.T) {
+	t.Parallel()
+	account := &limitedAccount{left: 16 << 10}
+	p := &Peer{}
+	p.memory.Begin(account, 0)
+	client, server := net.Pipe()
+	defer client.Close()
+	c := &handshakeConn{Gatherer: Gatherer{Conn: server}, done: true, peer: p}
+	read := func(n int) error {
+		record := append(binary.BigEndian.AppendUint16([]byte{applicationRecord, 3, 3}, uint16(n)), make([]byte, n)...)
+		go func() { _, _ = client.Write(record) }()
+		for left := len(record); left > 0; {
+			m, err := c.Read(make([]byte, left))
+			if err != nil {
+				return err
+			}
+			left -= m
+		}
+		return nil
+	}
+	for _, n := range []int{100, recordFree, 8 << 10, 8 << 10, 100} {
+		check.Must(t, read(n))
+	}
+	if used := 16<<10 - account.left; used != 8<<10 {
+		t.Errorf("%d bytes are charged", used)
+	}
+	if err := read(16 << 10); err != ErrNoMemory {
+		t.Errorf("a record without room: %v", err)
+	}
+}
+
+// limitedAccount has a number of bytes left.
+type limitedAccount struct{ left int64 }
+
+func (a *limitedAccount) Reserve(n int64) bool {
+	if n > a.left {
+		return false
+	}
+	a.left -= n
+	return true
+}
+
+func (a *limitedAccount) Release(n int64) { a.left += n }
