@@ -25,10 +25,10 @@ func formerProgram(t *testing.T) string {
 	if *former == "" {
 		return capgate
 	}
-	commit := formerCommit(t)
-	t.Logf("the former version is %s", git(t, "log", "-1", "--format=%h of %cI, %s", commit))
+	commit := formerCommit(t, "..", *former)
+	t.Logf("the former version is %s", git(t, "..", "log", "-1", "--format=%h of %cI, %s", commit))
 	dir := t.TempDir()
-	git(t, "archive", "--output", filepath.Join(dir, "tree.tar"), commit)
+	git(t, "..", "archive", "--output", filepath.Join(dir, "tree.tar"), commit)
 	tree := filepath.Join(dir, "tree")
 	check.Must(t, os.Mkdir(tree, 0o755))
 	command(t, "tar", "-xf", filepath.Join(dir, "tree.tar"), "-C", tree)
@@ -44,26 +44,63 @@ func formerProgram(t *testing.T) string {
 	return program
 }
 
-// formerCommit returns the commit of -former. A clone without history fails the test, which could otherwise test
-// nothing without saying so.
-func formerCommit(t *testing.T) string {
+// formerCommit returns the commit of a value of -former in a clone. A clone without history fails the test, which could
+// otherwise test nothing without saying so.
+func formerCommit(t *testing.T, clone, former string) string {
 	t.Helper()
-	if *former != "last" {
-		return git(t, "rev-parse", "--verify", *former+"^{commit}")
+	if former != "last" {
+		return git(t, clone, "rev-parse", "--verify", former+"^{commit}")
 	}
-	if git(t, "rev-parse", "--is-shallow-repository") == "true" {
+	if git(t, clone, "rev-parse", "--is-shallow-repository") == "true" {
 		t.Fatal("this clone has no history; run git fetch --unshallow --tags, or fetch with depth 0")
 	}
-	if tags := git(t, "tag", "--merged", "HEAD^", "--list", "v[0-9]*", "--sort=-version:refname"); tags != "" {
+	if tags := git(t, clone, "tag", "--merged", "HEAD^", "--list", "v[0-9]*", "--sort=-version:refname"); tags != "" {
 		tag, _, _ := strings.Cut(tags, "\n")
-		return git(t, "rev-parse", tag+"^{commit}")
+		return git(t, clone, "rev-parse", tag+"^{commit}")
 	}
-	return git(t, "rev-parse", "--verify", beforeRelease+"^{commit}")
+	return git(t, clone, "rev-parse", "--verify", beforeRelease+"^{commit}")
 }
 
-// git returns the output of a command of git in the repository.
-func git(t *testing.T, args ...string) string {
+// git returns the output of a command of git in a clone.
+func git(t *testing.T, clone string, args ...string) string {
 	t.Helper()
-	out, _ := command(t, "git", append([]string{"-C", "..", "-c", "versionsort.suffix=-"}, args...)...)
+	out, _ := command(t, "git", append([]string{"-C", clone, "-c", "versionsort.suffix=-"}, args...)...)
 	return strings.TrimSpace(out)
+}
+
+// TestFormerVersion: the former version of an upgrade is the last release before the commit, and until there is one the
+// hundredth commit before it. A release is later than its prereleases.
+func TestFormerVersion(t *testing.T) {
+	t.Parallel()
+	clone := t.TempDir()
+	git(t, clone, "init", "--quiet")
+	commit := func(tags ...string) (id string) {
+		git(t, clone, "-c", "user.name=n", "-c", "user.email=e", "commit", "--quiet", "--allow-empty", "--message", "m")
+		for _, tag := range tags {
+			git(t, clone, "-c", "user.name=n", "-c", "user.email=e", "tag", "--annotate", "--message", "m", tag)
+		}
+		return git(t, clone, "rev-parse", "HEAD")
+	}
+	last := func(want, what string) {
+		t.Helper()
+		if got := formerCommit(t, clone, "last"); got != want {
+			t.Errorf("%s: the former version is %s", what, git(t, clone, "describe", "--always", "--tags", got))
+		}
+	}
+	first := commit()
+	for range 100 {
+		commit()
+	}
+	last(first, "without a release")
+	release := commit("v0.9.0", "other-v9")
+	commit()
+	last(release, "after a release")
+	if got := formerCommit(t, clone, "v0.9.0"); got != release {
+		t.Errorf("a version by its name: %s", got)
+	}
+	candidate := commit("v0.10.0-rc.1")
+	final := commit("v0.10.0")
+	last(candidate, "at a release")
+	commit()
+	last(final, "after a release with a candidate")
 }
