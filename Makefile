@@ -136,6 +136,7 @@ APISERVER_TEST = go test -vet=off -count=1 -v -timeout $(TESTTIME) -p 1 -exec $(
 kubernetes: $(KUBERNETES)/ok ## the tests with a real kube-apiserver and etcd, as root; RECORD=1 records its streams again
 	go -C tools/helm tool -n helm >/dev/null
 	go -C tools/kustomize tool -n kustomize >/dev/null
+	awk '!/^#/ {print $$1}' tools/kubernetes/crds | (cd / && xargs go mod download)
 	$(APISERVER_TEST) ./internal/testkit/kubereal -args -kubernetes $(CURDIR)/$(KUBERNETES) $(if $(RECORD),-record)
 	$(APISERVER_TEST) ./deploy ./internal/cli -args -kubernetes $(CURDIR)/$(KUBERNETES)
 

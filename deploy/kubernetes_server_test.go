@@ -1,12 +1,10 @@
 package deploy
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -20,9 +18,6 @@ import (
 	"github.com/capgate/capgate/internal/testkit/kubetest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
-
-// customResources are the groups of kinds that no API server has by itself.
-var customResources = []string{"monitoring.coreos.com/", "gateway.networking.k8s.io/", "cert-manager.io/", "keda.sh/"}
 
 // TestAPIServer: a real API server accepts the chart and the kustomizations, and the program finds its backends from
 // within a pod, with the chart's roles and no address in its configuration.
@@ -42,27 +37,26 @@ func serverAccepts(t *testing.T, api *kubereal.Cluster) {
 	if err := api.Validate(invalid); err == nil || !strings.Contains(err.Error(), "must be between 1 and 65535") {
 		t.Errorf("an invalid Service: %v", err)
 	}
+	api.DefineResources(t, "../tools/kubernetes/crds")
+	route := map[string]any{"apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute",
+		"metadata": map[string]any{"name": "x"}, "spec": map[string]any{"hostnames": []any{"not a name"}}}
+	if err := api.Validate(route); err == nil || !strings.Contains(err.Error(), "spec.hostnames[0]") {
+		t.Errorf("an invalid HTTPRoute: %v", err)
+	}
+	kinds := map[string]int{}
 	validate := func(from, text string) {
-		all, skipped := listObjects(t, text), 0
+		all := listObjects(t, text)
 		for _, o := range all {
 			if namespace, is := field(o, "metadata", "namespace").(string); is {
 				api.Namespace(t, namespace)
 				api.CreateAccount(t, namespace, "default") // a controller does
 			}
-			err := api.Validate(o)
-			version := fmt.Sprint(o["apiVersion"])
-			if errors.Is(err, kubereal.ErrUnknownKind) && slices.ContainsFunc(customResources, func(group string) bool {
-				return strings.HasPrefix(version, group)
-			}) {
-				skipped++
-			} else if err != nil {
+			if err := api.Validate(o); err != nil {
 				t.Errorf("%s: %v", from, err)
 			}
+			kinds[fmt.Sprint(o["kind"])]++
 		}
-		t.Logf("%s: %d objects, of which %d are of custom resources", from, len(all), skipped)
-		if len(all) == skipped {
-			t.Errorf("%s: no object was validated", from)
-		}
+		t.Logf("%s: %d objects", from, len(all))
 	}
 	charts := combinations(t)
 	examples, err := filepath.Glob("helm/examples/*.yaml")
@@ -83,13 +77,19 @@ func serverAccepts(t *testing.T, api *kubereal.Cluster) {
 		check.Must(t, err)
 		validate(dir, text)
 	}
+	for _, kind := range []string{"HTTPRoute", "GRPCRoute", "ServiceMonitor", "PrometheusRule", "ScaledObject",
+		"Certificate"} {
+		if kinds[kind] == 0 {
+			t.Errorf("no %s was validated", kind)
+		}
+	}
 }
 
 // podValues are values of the chart with a fleet of each kind.
 const podValues = `
 config:
   operators: {}
-  kubernetes: {watch: {namespaces: [tools], capabilities: ["gen-*"], policy: allow}}
+  kubernetes: {watch: {namespaces: [tools], capabilities: ["gen-*"], manifests: [texts], policy: allow}}
   fleets:
     - {capability: weather, policy: allow, kubernetes: {namespace: weather, service: weather}}
     - {capability: words, policy: allow, kubernetes: {namespace: words, selector: "app=words"}}
@@ -150,9 +150,11 @@ func servesInAPod(t *testing.T, api *kubereal.Cluster) {
 	put("words", "words-canary", "10.64.2.2", "app=words")
 	put("tools", "gen", "10.64.2.3")
 	api.Put(kubetest.Services, "tools", "gen", kubereal.Object{"apiVersion": "v1", "kind": "Service",
-		"metadata": kubereal.Object{"annotations": kubereal.Object{"capgate.dev/capability": "gen-images"}},
+		"metadata": kubereal.Object{"annotations": kubereal.Object{"capgate.dev/capability": "gen-images",
+			"capgate.dev/manifest": "texts/gen"}},
 		"spec": kubereal.Object{"clusterIP": "None", "ports": []any{kubereal.Object{"name": "grpc", "port": 50051,
 			"protocol": "TCP"}}}})
+	api.Put(kubetest.ConfigMaps, "tools", "texts", kubetest.ConfigMap("gen", "id: gen-images\nimage: i\n"))
 	gateway.wait(t, `"msg":"serving"`)
 	conn, err := clienttest.NewConn("passthrough:///127.0.0.1:8080",
 		grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -173,6 +175,7 @@ func onlyWhatItNeeds(t *testing.T, api *kubereal.Cluster) {
 	token := api.Token(t, "gateways", "capgate")
 	const slicesOf = "/apis/discovery.k8s.io/v1/namespaces/%s/endpointslices"
 	const services = "/api/v1/namespaces/%s/services"
+	const configMaps = "/api/v1/namespaces/tools/configmaps?fieldSelector=metadata.name%3D"
 	for path, want := range map[string]int{
 		fmt.Sprintf(slicesOf, "weather"):                200,
 		fmt.Sprintf(slicesOf, "words"):                  200,
@@ -184,6 +187,8 @@ func onlyWhatItNeeds(t *testing.T, api *kubereal.Cluster) {
 		"/apis/discovery.k8s.io/v1/endpointslices":      403,
 		"/api/v1/namespaces/tools/secrets":              403,
 		"/api/v1/namespaces/tools/configmaps":           403,
+		configMaps + "texts":                            200,
+		configMaps + "others":                           403,
 		"/api/v1/namespaces":                            403,
 	} {
 		code, _, err := api.Get(path, token)

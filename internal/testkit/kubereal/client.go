@@ -21,9 +21,6 @@ import (
 // Object is the JSON of an object.
 type Object = map[string]any
 
-// ErrUnknownKind is the error of an object whose kind the API server does not have, as that of a custom resource.
-var ErrUnknownKind = errors.New("the API server does not have this kind")
-
 // request sends a request as the administrator.
 func (c *Cluster) request(method, path, contentType string, body any) (code int, answer []byte, err error) {
 	return c.send("https://"+c.Addr+path, method, contentType, c.admin, body)
@@ -136,7 +133,7 @@ func (c *Cluster) path(o Object) (string, error) {
 		}
 	}
 	if err == nil {
-		err = fmt.Errorf("%s %s: %w", version, kind, ErrUnknownKind)
+		err = fmt.Errorf("the API server does not have the kind %s %s", version, kind)
 	}
 	return "", err
 }
