@@ -51,8 +51,8 @@ func TestAPIServerManifests(t *testing.T) {
 	_, first := manifest("first")
 	api.Put(kubetest.ConfigMaps, "tools", "texts", first)
 
-	config := strings.Replace(configOf(fmt.Sprintf("kubernetes: {api: {address: 'https://%s', ca_file: %s, token_file: "+
-		"%s}, watch: {namespaces: [tools], manifests: [texts], policy: allow}}\n", api.Addr, account.CAFile(),
+	config := strings.Replace(configOf(fmt.Sprintf("kubernetes: {api: {address: 'https://%s', ca_file: %s, "+
+		"token_file: %s}, watch: {namespaces: [tools], manifests: [texts], policy: allow}}\n", api.Addr, account.CAFile(),
 		account.TokenFile()), "127.0.0.1:1"), "capability: caps", "capability: other", 1)
 	gateway, public, admin := serve(t, nil, "--config", writeConfig(t, config))
 	ready := "http://" + admin + "/readyz"
