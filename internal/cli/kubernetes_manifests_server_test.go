@@ -52,8 +52,8 @@ func TestAPIServerManifests(t *testing.T) {
 	api.Put(kubetest.ConfigMaps, "tools", "texts", first)
 
 	config := strings.Replace(configOf(fmt.Sprintf("kubernetes: {api: {address: 'https://%s', ca_file: %s, "+
-		"token_file: %s}, watch: {namespaces: [tools], manifests: [texts], policy: allow}}\n", api.Addr, account.CAFile(),
-		account.TokenFile()), "127.0.0.1:1"), "capability: caps", "capability: other", 1)
+		"token_file: %s}, watch: {namespaces: [tools], manifests: [texts], policy: allow}}\n",
+		api.Addr, account.CAFile(), account.TokenFile()), "127.0.0.1:1"), "capability: caps", "capability: other", 1)
 	gateway, public, admin := serve(t, nil, "--config", writeConfig(t, config))
 	ready := "http://" + admin + "/readyz"
 	waitPage(t, ready, "configmaps/texts in namespace tools cannot be followed")
