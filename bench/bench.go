@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"syscall"
 	"time"
 
 	"github.com/capgate/capgate/bench/h2"
@@ -24,9 +25,9 @@ type bench struct {
 	self    string
 	dir     string
 	backend *server // beside the load generator
-	direct  *server // on the proxies' core: where a call without a proxy goes
 	env     peers.Env
 	running []*peers.Peer
+	began   time.Time
 	on      *everything // nil until a peer needs it
 }
 
@@ -63,15 +64,9 @@ func run(ctx context.Context, o options) error {
 	case o.redis:
 		mark = "redis"
 		text, err = b.redis(ctx)
-	case o.mcp:
-		mark = "mcp"
-		text, err = b.mcp(ctx)
 	case o.connections:
 		mark = "connections"
 		text, err = b.connections(ctx)
-	case o.json:
-		mark = "json"
-		text, err = b.json(ctx)
 	default:
 		mark = "results"
 		text, err = b.compare(ctx)
@@ -111,8 +106,17 @@ func (b *bench) startBackend(cores []int) (*server, error) {
 	return s, nil
 }
 
-// begin starts the backends.
+// begin starts the backend.
 func (b *bench) begin() (err error) {
+	b.began = time.Now()
+	var files syscall.Rlimit // thousands of connections; processes that are started get the same
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+		return err
+	}
+	files.Cur = files.Max
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+		return err
+	}
 	if b.self, err = os.Executable(); err != nil {
 		return err
 	}
@@ -120,9 +124,6 @@ func (b *bench) begin() (err error) {
 		return err
 	}
 	if b.backend, err = b.startBackend(b.opts.loadCore); err != nil {
-		return err
-	}
-	if b.direct, err = b.startBackend(b.opts.proxyCore); err != nil {
 		return err
 	}
 	b.env = peers.Env{Dir: b.dir, Self: b.self, Backend: b.backend.addr, Cores: b.opts.proxyCore,
@@ -138,10 +139,8 @@ func (b *bench) close() {
 	if b.on != nil {
 		b.on.servers.Close()
 	}
-	for _, s := range []*server{b.backend, b.direct} {
-		if s != nil {
-			proc.Stop(s.cmd, time.Second)
-		}
+	if b.backend != nil {
+		proc.Stop(b.backend.cmd, time.Second)
 	}
 	if b.dir != "" {
 		_ = os.RemoveAll(b.dir)
@@ -175,17 +174,10 @@ func (b *bench) startPeerFor(ctx context.Context, s peers.Spec, env peers.Env, p
 		return nil, err
 	}
 	b.running = append(b.running, p)
-	probe.Window = 50 * time.Millisecond
-	const tries = 20
-	for range tries {
-		var res load.Result
-		if res, err = b.window(ctx, p, probe); err == nil && res.Errors > 0 {
-			err = errors.New(res.Problem)
-		}
-		if err == nil || ctx.Err() != nil {
-			break
-		}
-		pause(ctx, 200*time.Millisecond)
+	err = b.try(ctx, p, probe)
+	if err == nil && s.On {
+		// Downloads are of an artifact of the tenant: the one that the backend's response to an upload names.
+		err = b.try(ctx, p, load.Config{Mode: load.Closed, Method: load.Upload, RequestSize: 1, Chunks: 1})
 	}
 	if err != nil {
 		b.stopPeer(p)
@@ -193,6 +185,23 @@ func (b *bench) startPeerFor(ctx context.Context, s peers.Spec, env peers.Env, p
 	}
 	settle(ctx, p)
 	return p, nil
+}
+
+// try makes a few calls until they succeed.
+func (b *bench) try(ctx context.Context, p *peers.Peer, cfg load.Config) (err error) {
+	cfg.Window = 50 * time.Millisecond
+	const tries = 20
+	for range tries {
+		var res load.Result
+		if res, err = b.window(ctx, p, cfg); err == nil && res.Errors > 0 {
+			err = errors.New(res.Problem)
+		}
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		pause(ctx, 200*time.Millisecond)
+	}
+	return err
 }
 
 // settle waits until a peer has finished what it does at its start, such as asking
@@ -221,8 +230,7 @@ func (b *bench) stopPeer(p *peers.Peer) {
 	}
 }
 
-// window runs the load generator once against a peer, or with nil against a
-// backend itself.
+// window runs the load generator once against a peer.
 func (b *bench) window(ctx context.Context, p *peers.Peer, cfg load.Config) (load.Result, error) {
 	l, err := b.startLoad(ctx, p, cfg)
 	if err != nil {
@@ -240,16 +248,13 @@ type loading struct {
 
 // startLoad begins a window.
 func (b *bench) startLoad(ctx context.Context, p *peers.Peer, cfg load.Config) (*loading, error) {
-	cfg.Target, cfg.Backend = b.direct.addr, b.direct.cmd.Process.Pid
+	cfg.Target, cfg.Proxy, cfg.Backend = p.Addr, p.PID, b.backend.cmd.Process.Pid
+	if cfg.Key == "" {
+		cfg.Key = p.Spec.Key
+	}
 	threads := 1
-	if p != nil {
-		cfg.Target, cfg.Proxy, cfg.Backend = p.Addr, p.PID, b.backend.cmd.Process.Pid
-		if cfg.Key == "" {
-			cfg.Key = p.Spec.Key
-		}
-		if p.Spec.TLS {
-			cfg.TLS, threads = true, 2 // the bridge's goroutines and the loop
-		}
+	if p.Spec.TLS {
+		cfg.TLS, threads = true, 2 // the bridge's goroutines and the loop
 	}
 	input, err := json.Marshal(cfg)
 	if err != nil {

@@ -7,9 +7,11 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/capgate/capgate/bench/load"
 	"github.com/capgate/capgate/bench/peers"
+	"github.com/capgate/capgate/bench/readme"
 )
 
 // cell is what one peer did in one scenario.
@@ -21,7 +23,7 @@ type cell struct {
 type measured struct {
 	cost   float64
 	result load.Result
-	heap   heap // allocations a request; only of JSON
+	heap   heap // what the proxy allocated for a call
 }
 
 // keep returns the round that is printed: the quietest is the one in which the rest of
@@ -45,34 +47,36 @@ func (c *cell) keep(how string) (measured, bool) {
 
 // compare runs the scenarios against all peers, interleaved.
 func (b *bench) compare(ctx context.Context) (string, error) {
-	alive := map[string]*peers.Peer{}
-	r := &report{opts: b.opts}
+	r := &report{opts: b.opts, alive: map[string]*peers.Peer{}}
 	for _, s := range b.opts.peers {
 		if why := b.missing(s); why != "" {
 			r.note("%s left out: %s", s.Name, why)
 			continue
 		}
-		p, err := b.startPeer(ctx, s, b.env)
-		if err != nil {
-			if ctx.Err() != nil {
-				return "", ctx.Err()
-			}
-			r.note("%s left out: %v", s.Name, err)
-			continue
-		}
-		alive[s.Name] = p
 		r.peers = append(r.peers, s)
 	}
+	all, done := 0, 0
 	for _, s := range b.opts.scenarios {
-		if why := s.missing(); why != "" {
+		all += len(b.columns(s, r.peers))
+	}
+	for _, s := range b.opts.scenarios {
+		done += len(b.columns(s, r.peers))
+		if why := s.by.missing(); why != "" {
 			r.note("%s left out: %s", s.name, why)
 			continue
 		}
-		cells, err := b.scenario(ctx, s, r.peers, alive)
+		until := b.opts.limit * time.Duration(done) / time.Duration(max(all, 1))
+		cells, err := b.scenario(ctx, s, r, b.began.Add(until))
 		if err != nil {
 			return "", err
 		}
 		r.rows = append(r.rows, row{s, cells})
+	}
+	r.took = time.Since(b.began)
+	if b.opts.readme != "" {
+		if err := readme.Rewrite(b.opts.readme, "costs", r.costs()); err != nil {
+			return "", err
+		}
 	}
 	return r.String(), nil
 }
@@ -86,44 +90,34 @@ func (b *bench) missing(s peers.Spec) string {
 	return s.Missing()
 }
 
-// scenario runs all rounds of one scenario.
-func (b *bench) scenario(ctx context.Context, s scenario, specs []peers.Spec,
-	alive map[string]*peers.Peer) (map[string]*cell, error) {
+// scenario runs all rounds of one scenario, of which those after the first begin before a time.
+func (b *bench) scenario(ctx context.Context, s scenario, r *report, until time.Time) (map[string]*cell, error) {
 	cells := map[string]*cell{}
-	if s.http2 {
-		specs = slices.DeleteFunc(slices.Clone(specs), func(p peers.Spec) bool { return p.Bytes })
-	}
-	if s.tls {
-		specs = slices.DeleteFunc(slices.Clone(specs), func(p peers.Spec) bool { return !p.Secure })
-		secure, err := b.overTLS(ctx, specs)
-		for _, p := range secure {
-			defer b.stopPeer(p)
+	running := map[string]*peers.Peer{}
+	columns := b.columns(s, r.peers)
+	for _, c := range columns {
+		cells[c.name] = &cell{}
+		var err error
+		if running[c.name], err = b.peer(ctx, s, c, r.alive); err != nil {
+			cells[c.name].failed = err.Error()
 		}
-		if err != nil {
-			return nil, err
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
 		}
-		alive = secure
 	}
-	for _, p := range specs {
-		cells[p.Name] = &cell{}
-	}
-	cfg, rounds := s.cfg, b.opts.rounds
-	cfg.Warm, cfg.Window = b.opts.warm, b.opts.window
+	rounds := b.opts.rounds
 	if s.fresh {
-		cfg.Warm, cfg.Window, rounds = 0, 0, 1
+		rounds = 1
 	}
 	for round := range rounds {
-		var direct load.Result
-		if s.direct {
-			var err error
-			if direct, err = b.window(ctx, nil, cfg); err != nil {
-				return nil, fmt.Errorf("without a proxy: %w", err)
-			}
+		if round > 0 && time.Now().After(until) {
+			r.note("%s has %d of %d rounds, for lack of time.", s.name, round, rounds)
+			break
 		}
-		// Another order in each round, so that nobody always comes after the same one.
-		for i := range specs {
-			p := specs[(i+round)%len(specs)]
-			b.measure(ctx, s, cfg, direct, alive[p.Name], cells[p.Name])
+		// Another order in each round, so that no peer always comes after the same one.
+		for i := range columns {
+			c := columns[(i+round)%len(columns)]
+			b.measure(ctx, s, s.load(c.name), running[c.name], cells[c.name])
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
 			}
@@ -132,25 +126,49 @@ func (b *bench) scenario(ctx context.Context, s scenario, specs []peers.Spec,
 	return cells, nil
 }
 
-// overTLS starts peers that serve TLS, by the names that they have without it.
-func (b *bench) overTLS(ctx context.Context, specs []peers.Spec) (map[string]*peers.Peer, error) {
-	alive := map[string]*peers.Peer{}
-	for _, s := range specs {
-		p, err := b.startPeer(ctx, s.OverTLS(), b.env)
-		if err != nil {
-			return alive, err
+// column is how a peer takes part in a scenario.
+type column struct {
+	name string // of the column
+	spec peers.Spec
+}
+
+// columns returns the peers that can do a scenario.
+func (b *bench) columns(s scenario, all []peers.Spec) (can []column) {
+	for _, p := range all {
+		if spec, ok := s.door.behind(p, b.opts.envoy); ok && !(s.http2 && p.Bytes) {
+			can = append(can, column{p.Name, spec})
 		}
-		alive[s.Name] = p
 	}
-	return alive, nil
+	return can
+}
+
+// peer returns the running peer of a column, which it starts at its first use.
+func (b *bench) peer(ctx context.Context, s scenario, c column, alive map[string]*peers.Peer) (*peers.Peer, error) {
+	name := fmt.Sprint(c.spec.Name, c.spec.TLS)
+	if p := alive[name]; p != nil {
+		return p, nil
+	}
+	start := b.startPeer
+	if c.spec.Name != c.name { // it does not serve gRPC
+		start = func(ctx context.Context, spec peers.Spec, env peers.Env) (*peers.Peer, error) {
+			return b.startPeerFor(ctx, spec, env, s.load(c.name))
+		}
+	}
+	p, err := start(ctx, c.spec, b.env)
+	if err == nil {
+		alive[name] = p
+	}
+	return p, err
 }
 
 // measure gives one peer one window.
-func (b *bench) measure(ctx context.Context, s scenario, cfg load.Config, direct load.Result, p *peers.Peer, c *cell) {
+func (b *bench) measure(ctx context.Context, s scenario, cfg load.Config, p *peers.Peer, c *cell) {
 	if c.failed != "" {
 		return
 	}
+	cfg.Warm, cfg.Window = b.opts.warm, b.opts.window
 	if s.fresh {
+		cfg.Warm, cfg.Window = 0, 0
 		var err error
 		if p, err = b.startPeer(ctx, p.Spec, b.env); err != nil {
 			c.failed = err.Error()
@@ -158,24 +176,26 @@ func (b *bench) measure(ctx context.Context, s scenario, cfg load.Config, direct
 		}
 		defer b.stopPeer(p)
 	}
+	before := heapOf(ctx, p)
 	window := b.window
-	if s.h2load {
-		window = b.h2load
+	if s.by != "" {
+		window = s.by.window(b)
 	}
 	res, err := window(ctx, p, cfg)
 	cost, ok := 0.0, false
 	if err == nil {
-		cost, ok = s.cost(res, direct)
+		cost, ok = s.cost(res)
 	}
 	switch {
 	case err != nil:
 		c.failed = err.Error()
 	case res.Errors > 0:
-		c.failed = fmt.Sprintf("%d calls failed: %s", res.Errors, res.Problem)
+		c.failed = fmt.Sprintf("%d calls of %d failed: %s", res.Errors, res.Total+res.Errors, res.Problem)
 	case !ok:
 		c.failed = "no call ended in the window"
 	default:
-		c.rounds = append(c.rounds, measured{cost: cost, result: res})
+		c.rounds = append(c.rounds, measured{cost: cost, result: res,
+			heap: heapOf(ctx, p).since(before, float64(res.Total))})
 	}
 	progress(s.name, p.Spec.Name, c, res)
 }

@@ -110,8 +110,7 @@ func (b *bench) growthOf(ctx context.Context, s peers.Spec, out *strings.Builder
 				continue
 			}
 			cfg := v.cfg
-			cfg.Warm, cfg.Window = b.opts.warm, b.opts.window
-			b.measure(ctx, scenario{name: v.curve + " " + v.point, cost: perCall}, cfg, load.Result{}, p, &cells[i])
+			b.measure(ctx, scenario{name: v.curve + " " + v.point, cost: perCall}, cfg, p, &cells[i])
 		}
 	}
 	for _, p := range alive {

@@ -25,6 +25,7 @@ type options struct {
 	rounds      int
 	window      time.Duration
 	warm        time.Duration
+	limit       time.Duration // of a run of the scenarios; later ones have fewer rounds, but at least one
 	keep        string
 	growth      bool
 	tables      bool
@@ -33,9 +34,7 @@ type options struct {
 	redis       bool
 	neighbour   bool
 	files       bool
-	json        bool
 	connections bool
-	mcp         bool
 	profiles    string // directory for CPU profiles of capgate; "" records none
 	envoy       string // path of Envoy's binary, or its name in PATH
 	capgate     peers.Capgate
@@ -44,9 +43,10 @@ type options struct {
 	proxyCore   []int // empty: not pinned
 	loadCore    []int
 	out         string
+	readme      string
 }
 
-type idleOptions struct{ streams, perConn int }
+type idleOptions struct{ streams, perConn, conns int }
 
 const usage = `Usage: go run ./bench [flags]
 
@@ -76,13 +76,8 @@ func addModes(fs *flag.FlagSet, o *options) {
 		"measure the effect of one tenant's flood on another's calls, instead of the scenarios")
 	fs.BoolVar(&o.files, "files", false,
 		"measure a large file up and down, over HTTP and gRPC, instead of the scenarios")
-	fs.BoolVar(&o.json, "json", false,
-		"measure JSON requests over HTTP/1.1 and HTTP/2, beside Envoy's transcoder and grpc-gateway, "+
-			"instead of the scenarios")
 	fs.BoolVar(&o.connections, "connections", false,
 		"measure the memory of idle HTTP/2 connections, --idle-streams of them, instead of the scenarios")
-	fs.BoolVar(&o.mcp, "mcp", false,
-		"measure tools/call over MCP, beside JSON and a proxy of the Go SDK, instead of the scenarios")
 	fs.BoolVar(&o.redis, "redis", false,
 		"measure the load of Redis by calls, and the effect of Redis faults on calls, instead of the scenarios")
 	fs.StringVar(&o.profiles, "profiles", "",
@@ -95,9 +90,11 @@ func parseOptions(args []string) (options, error) {
 	fs.SetOutput(io.Discard)
 	scenarioNames := fs.String("scenarios", "all", "comma-separated `names` of scenarios")
 	peerNames := fs.String("peers", "all", "comma-separated `names` of peers; with --growth the default is capgate")
-	fs.IntVar(&o.rounds, "rounds", 5, "rounds; each peer has one window in each")
-	fs.DurationVar(&o.window, "window", 2*time.Second, "length of a window")
-	fs.DurationVar(&o.warm, "warm", 300*time.Millisecond, "`duration` of calls before each window that are not counted")
+	fs.IntVar(&o.rounds, "rounds", 3, "rounds; each peer has one window in each")
+	fs.DurationVar(&o.window, "window", time.Second, "length of a window")
+	fs.DurationVar(&o.warm, "warm", 200*time.Millisecond, "`duration` of calls before each window that are not counted")
+	fs.DurationVar(&o.limit, "limit", 9*time.Minute, "`duration` of a run of the scenarios; those that are behind get "+
+		"fewer rounds")
 	fs.StringVar(&o.keep, "keep", "quiet",
 		"the round to print: quiet (the least load by the rest of the machine), min or median")
 	addModes(fs, &o)
@@ -108,12 +105,16 @@ func parseOptions(args []string) (options, error) {
 	capgateArgs := fs.String("capgate-args", "", "more `arguments` for capgate serve, separated by spaces")
 	fs.IntVar(&o.idle.streams, "idle-streams", 10000, "streams of the idle scenario")
 	fs.IntVar(&o.idle.perConn, "idle-per-conn", 500, "of these, on one client connection")
+	fs.IntVar(&o.idle.conns, "idle-conns", 5000, "connections of the scenario of idle connections; over TLS "+
+		"three tenths of them, since the gateway's account of memory allows an address no more")
 	proxyCore := fs.Int("proxy-core", 0, "core of the proxy; -1 pins nothing")
 	loadCore := fs.Int("load-core", 1, "core of the load generator and the backend")
 	fs.StringVar(&o.out, "out", "",
 		"markdown `file` whose part between <!-- results --> (or <!-- growth -->, <!-- tables -->, "+
-			"<!-- policy -->, <!-- tenants -->, <!-- redis -->, <!-- neighbour -->, <!-- files -->, <!-- json -->, "+
-			"<!-- mcp -->, <!-- connections -->) markers gets the tables")
+			"<!-- policy -->, <!-- tenants -->, <!-- redis -->, <!-- neighbour -->, <!-- files -->, "+
+			"<!-- connections -->) markers gets the tables")
+	fs.StringVar(&o.readme, "readme", "", "markdown `file` whose part between <!-- costs --> markers gets the short "+
+		"table of the scenarios")
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			help(os.Stdout, fs)
@@ -167,6 +168,8 @@ func (o *options) check(fs *flag.FlagSet, scenarioNames, peerNames string) (err 
 		err = errors.New("--keep must be quiet, min or median")
 	case o.idle.streams < 1 || o.idle.streams > 50000 || o.idle.perConn < 1:
 		err = errors.New("--idle-streams must be 1 to 50000, --idle-per-conn at least 1")
+	case o.idle.conns < 1 || o.idle.conns > 15000:
+		err = errors.New("--idle-conns must be 1 to 15000")
 	default:
 		return nil
 	}

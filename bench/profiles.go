@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"path"
 	"path/filepath"
 	"time"
 
@@ -24,21 +23,17 @@ type profiling struct {
 func profilings(o options, s peers.Spec) (all []profiling) {
 	for _, of := range scenarios(o.idle) {
 		switch of.name {
-		case "unary-saturated", "unary-paced", "chunks-paced", "chunks-bursts", "bursts":
+		case "unary-saturated", "unary-paced", "unary-headers", "chunks-paced", "bursts":
 			all = append(all, profiling{of.name, of.cfg})
 		}
 	}
 	if s.On {
 		return all
 	}
-	seen := map[string]bool{}
-	for _, r := range append(jsonRoutes(o), mcpRoutes(o)...) {
-		if r.peer.Name != s.Name || seen[r.path] {
-			continue
+	for _, of := range scenarios(o.idle) {
+		if of.kind != "" && of.by == "" {
+			all = append(all, profiling{of.name, of.load(s.Name)})
 		}
-		seen[r.path] = true
-		name := path.Base(r.path)
-		all = append(all, profiling{name + "-http1", jsonLoad(r, true)}, profiling{name + "-http2", jsonLoad(r, false)})
 	}
 	return all
 }

@@ -18,6 +18,8 @@ type report struct {
 	peers []peers.Spec
 	rows  []row
 	notes []string
+	alive map[string]*peers.Peer // by name, and whether they serve TLS
+	took  time.Duration
 }
 
 type row struct {
@@ -32,10 +34,12 @@ func (r *report) note(format string, args ...any) {
 // String returns the whole part of the README.
 func (r *report) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s, %d rounds of %v, the %s one of each.\n\n", machine(), r.opts.rounds, r.opts.window,
-		r.opts.keep)
+	fmt.Fprintf(&b, "%s, %d rounds of %v, the %s one of each, in %v.\n\n", machine(), r.opts.rounds, r.opts.window,
+		r.opts.keep, r.took.Round(time.Second))
 	r.overview(&b)
 	r.judgement(&b)
+	r.agreement(&b)
+	r.negotiated(&b)
 	for _, row := range r.rows {
 		r.details(&b, row)
 	}
@@ -65,12 +69,40 @@ func (r *report) overview(b *strings.Builder) {
 func (r *report) judgement(b *strings.Builder) {
 	var lines strings.Builder
 	for _, g := range goals() {
-		if line, ok := r.judge(g); ok {
-			lines.WriteString(line)
+		if v, ok := r.judge(g); ok {
+			fmt.Fprintf(&lines, "| %s | %.2f %s | %.2f | %s |\n", v.title, g.atMost, v.against, v.got,
+				goalReached(v.got, g.atMost))
 		}
 	}
 	if lines.Len() > 0 {
-		fmt.Fprintf(b, "| goal | at most | measured | |\n|---|---|---|---|\n%s\n", lines.String())
+		fmt.Fprintf(b, "| goal of %s | at most | measured | |\n|---|---|---|---|\n%s\n",
+			strings.Trim(r.title(r.judged()), "*"), lines.String())
+	}
+}
+
+// negotiated lists what the connections of the handshakes agreed on.
+func (r *report) negotiated(b *strings.Builder) {
+	for _, row := range r.rows {
+		if row.scenario.cfg.Mode != load.Handshakes {
+			continue
+		}
+		var agreed []string
+		with := map[string][]string{}
+		for _, p := range r.peers {
+			if c := row.cells[p.Name]; c != nil && len(c.rounds) > 0 {
+				what := c.rounds[0].result.Negotiated
+				if with[what] == nil {
+					agreed = append(agreed, what)
+				}
+				with[what] = append(with[what], strings.Trim(p.Title, "*"))
+			}
+		}
+		b.WriteString("The handshakes agreed on")
+		for i, what := range agreed {
+			fmt.Fprintf(b, "%s %s (%s)", map[bool]string{true: ",", false: ""}[i > 0], what,
+				strings.Join(with[what], ", "))
+		}
+		b.WriteString(". None was resumed.\n\n")
 	}
 }
 
@@ -81,8 +113,8 @@ func (r *report) details(b *strings.Builder, row row) {
 	for _, name := range references {
 		fmt.Fprintf(b, " × %s |", name)
 	}
-	b.WriteString(" done | proxy busy | p50 / p99 | rounds | others busy |\n" +
-		"|---|---|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString(" done | proxy busy | p50 / p99 | allocations | rounds | others busy |\n" +
+		"|---|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, p := range r.peers {
 		c := row.cells[p.Name]
 		if c == nil {
@@ -90,7 +122,7 @@ func (r *report) details(b *strings.Builder, row row) {
 		}
 		m, ok := c.keep(r.opts.keep)
 		if !ok || c.failed != "" {
-			fmt.Fprintf(b, "| %s | failed | | | | | | | | | |\n", p.Title)
+			fmt.Fprintf(b, "| %s | failed | | | | | | | | | | |\n", p.Title)
 			r.note("%s, %s: %s", row.scenario.name, p.Name, c.failed)
 			continue
 		}
@@ -98,9 +130,9 @@ func (r *report) details(b *strings.Builder, row row) {
 		for _, name := range references {
 			fmt.Fprintf(b, " %s |", r.ratio(row, m.cost, name))
 		}
-		fmt.Fprintf(b, " %s | %s | %s | %s | %s |\n", row.scenario.rate(m.result),
-			share(m.result.ProxyCPU, m.result.Seconds),
-			latency(m.result), spread(c), share(m.result.OtherCPU+m.result.Stolen, m.result.Seconds))
+		fmt.Fprintf(b, " %s | %s | %s | %s | %s | %s |\n", row.scenario.rate(m.result),
+			share(m.result.ProxyCPU, m.result.Seconds), latency(m.result), m.heap, spread(c),
+			share(m.result.OtherCPU+m.result.Stolen, m.result.Seconds))
 	}
 	b.WriteString("\n")
 }
@@ -187,7 +219,13 @@ func calls(r load.Result) string  { return fmt.Sprintf("%.0f calls/s", float64(r
 func chunks(r load.Result) string { return fmt.Sprintf("%.0f chunks/s", chunkCount(r)/r.Seconds) }
 func volume(r load.Result) string { return fmt.Sprintf("%.2f GiB/s", float64(r.Bytes)/gib/r.Seconds) }
 func opened(r load.Result) string {
+	if r.Opened == 0 {
+		return fmt.Sprintf("%d connections", r.OpenedConns)
+	}
 	return fmt.Sprintf("%d on %d connections", r.Opened, r.OpenedConns)
+}
+func handshakesDone(r load.Result) string {
+	return fmt.Sprintf("%.0f connections/s", float64(r.Calls)/r.Seconds)
 }
 func latency(r load.Result) string {
 	if r.P50 == 0 {

@@ -88,8 +88,11 @@ func UploadChunk(size int, first bool) []byte {
 	return prefixed(m)
 }
 
+// Uploaded is the artifact that responses to uploads name. It can be downloaded.
+var Uploaded = Work{Kind: ArtifactWork, Count: 32, Size: 256 << 10}
+
 // UploadReply returns a prefixed UploadInputArtifactResponse.
-func UploadReply() []byte { return prefixed(appendField(nil, 1, []byte("artifact-1"))) }
+func UploadReply() []byte { return prefixed(appendField(nil, 1, []byte(Uploaded.String()))) }
 
 // InvokeResponse returns a prefixed InvokeResponse with size bytes of result_json.
 func InvokeResponse(size int) []byte { return prefixed(appendField(nil, 1, filler(size))) }

@@ -5,20 +5,32 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/netip"
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/capgate/capgate/bench/loop"
 )
+
+// dial connects to the target.
+func (c *Config) dial() (int, error) {
+	if c.TLS {
+		return dialTLS(c)
+	}
+	return loop.Dial(c.Target)
+}
 
 // dialTLS connects over TLS and returns a local socket that carries the cleartext,
 // so that the loop sees a socket like any other. Two goroutines move the bytes
 // until one side closes.
-func dialTLS(addr netip.AddrPort) (int, error) {
-	// The benchmark talks to a certificate that it has just made itself
-	conn, err := tls.Dial("tcp", addr.String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
+func dialTLS(cfg *Config) (int, error) {
+	conn, err := tls.Dial("tcp", cfg.Target.String(), clientTLS())
 	if err != nil {
 		return -1, fmt.Errorf("TLS: %w", err)
+	}
+	size := 64 << 10
+	if cfg.Mode == Idle {
+		size = 2 << 10 // of each of thousands of connections
 	}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -34,7 +46,7 @@ func dialTLS(addr netip.AddrPort) (int, error) {
 		return -1, fmt.Errorf("bridge: %w", err)
 	}
 	move := func(to, from net.Conn) {
-		_, _ = io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{from}, make([]byte, 64<<10))
+		_, _ = io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{from}, make([]byte, size))
 		_ = to.Close()
 		_ = from.Close()
 	}

@@ -92,7 +92,7 @@ func (c *client) Headers(st *h2.Stream, h h2.Headers, end bool) error {
 	}
 	if !p.http {
 		if h.Status != "200" {
-			c.run.bad(fmt.Sprintf("HTTP status %q, grpc-status %q %s", h.Status, h.GRPCStatus, h.GRPCMessage))
+			c.run.rejected(fmt.Sprintf("HTTP status %q, grpc-status %q %s", h.Status, h.GRPCStatus, h.GRPCMessage))
 			if end {
 				c.ended(p, false)
 			}

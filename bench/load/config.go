@@ -15,6 +15,10 @@ const (
 	Closed Mode = "closed" // a call that ends is followed by the next
 	Open   Mode = "open"   // Rate calls a second, each at its own time
 	Hold   Mode = "hold"   // streams are opened once and kept
+	Idle   Mode = "idle"   // connections have a call each, and are kept
+
+	// Handshakes opens connections over TLS one after the other, each until the server's SETTINGS.
+	Handshakes Mode = "handshakes"
 )
 
 // Method is which RPC is called.
@@ -43,8 +47,7 @@ const (
 type Config struct {
 	Target netip.AddrPort
 	TLS    bool  // without verifying the certificate
-	HTTP   bool  // JSON over HTTP/1.1 instead of gRPC; Invoke only
-	JSON   *JSON // JSON requests instead of gRPC calls, from the same hand-made generator; Closed only
+	JSON   *JSON // JSON requests instead of gRPC calls, from the same hand-made generator; Closed or Open only
 
 	Mode         Mode
 	Method       Method
@@ -56,6 +59,7 @@ type Config struct {
 	Rate         int           // calls a second (Open)
 	Held         int           // streams (Hold)
 	Key          string        // API key; "" shows none
+	Header       [][2]string   // further fields of each call, names in lower case
 	Flood        bool          // calls that are refused, or cannot start in time, are no errors
 	Turn         Turn          // among those that need the core
 	Capability   string        // default weather
@@ -73,31 +77,32 @@ type Config struct {
 
 // JSON is a request that is repeated. Its response must have the status 200.
 type JSON struct {
-	Path string
-	Body []byte
-	Type string // of the body, default application/json
-	// Header has further fields, names in lower case.
-	Header [][2]string
-	HTTP1  bool // over HTTP/1.1 with keep-alive, one request at a time on each connection; else over HTTP/2
+	Path  string
+	Body  []byte
+	Type  string // of the body, default application/json
+	HTTP1 bool // over HTTP/1.1 with keep-alive, one request at a time on each connection; else over HTTP/2
 }
 
 // Result of one window.
 type Result struct {
-	Seconds  float64
-	Calls    int64 // ended in the window
-	Bytes    int64 // of DATA received in it, or for Upload sent
-	Total    int64 // calls that ended well in the whole run, warming up and draining included
-	Errors   int64 // calls that ended badly, in the whole run
-	Refused  int64 // Flood: calls that were refused, in the whole run
-	Problem  string
-	P50, P99 time.Duration // of the calls that ended in the window
+	Seconds float64
+	Calls   int64 // ended in the window
+	Bytes   int64 // of DATA received in it, or for Upload sent
+	Total   int64 // calls that ended well in the whole run, warming up and draining included
+	Errors  int64 // calls that ended badly, in the whole run
+	Refused int64 // Flood: calls that were refused, in the whole run
+	Problem string
+
+	P50, P99, P999 time.Duration // of the calls that ended in the window
 
 	ProxyCPU, BackendCPU, LoadCPU time.Duration // in the window
 	OtherCPU, Stolen              time.Duration // the rest of the machine
 
 	Opened               int   // Hold: streams that had their first message
-	OpenedConns          int   // on so many connections
-	RSSBefore, RSSOpened int64 // bytes, of the proxy: before the first connection, and with all streams open
+	OpenedConns          int   // on so many connections; Idle: connections that had their call
+	RSSBefore, RSSOpened int64 // bytes, of the proxy: before the first connection, and with all of them open
+
+	Negotiated string // Handshakes: what the first connection agreed on
 }
 
 func (c *Config) setDefaults() {

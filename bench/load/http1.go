@@ -27,7 +27,7 @@ func newHTTP1(r *run) *http1 {
 	request := fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: %s\r\nAccept: */*\r\n"+
 		"Content-Type: %s\r\nContent-Length: %d\r\n", j.Path, r.cfg.Target, userAgent,
 		cmp.Or(j.Type, "application/json"), len(j.Body))
-	for _, field := range j.Header {
+	for _, field := range r.cfg.Fields() {
 		request = fmt.Appendf(request, "%s: %s\r\n", field[0], field[1])
 	}
 	return &http1{run: r, request: fmt.Appendf(request, "\r\n%s", j.Body)}
@@ -81,7 +81,7 @@ func (c *http1) Read(p []byte) error {
 	}
 	good := status == "200"
 	if !good {
-		c.run.bad(fmt.Sprintf("status %s: %.200q", status, all))
+		c.run.rejected(fmt.Sprintf("status %s: %.200q", status, all))
 	}
 	c.in = c.in[:0]
 	c.ended(good)
@@ -95,7 +95,7 @@ func (c *http1) ended(good bool) {
 	if good {
 		c.run.done(now.Sub(c.started))
 	}
-	if !c.run.stopping {
+	if c.run.cfg.Mode == Closed && !c.run.stopping {
 		c.start(now)
 	}
 }

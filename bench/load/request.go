@@ -69,7 +69,7 @@ func (r *requests) fields(s *h2.Session) []int {
 		scheme = "https"
 	}
 	if j := r.cfg.JSON; j != nil {
-		fields := []int{
+		return r.more(s, []int{
 			s.Field(":method", "POST"),
 			s.Field(":scheme", scheme),
 			s.Field(":path", j.Path),
@@ -78,11 +78,7 @@ func (r *requests) fields(s *h2.Session) []int {
 			s.Field("content-length", strconv.Itoa(len(j.Body))),
 			s.Field("user-agent", userAgent),
 			s.Field("accept", "*/*"),
-		}
-		for _, field := range j.Header {
-			fields = append(fields, s.Field(field[0], field[1]))
-		}
-		return fields
+		})
 	}
 	f := []int{
 		s.Field(":method", "POST"),
@@ -93,13 +89,26 @@ func (r *requests) fields(s *h2.Session) []int {
 		s.Field("user-agent", "grpc-go/1.85.0"),
 		s.Field("te", "trailers"),
 	}
-	if r.cfg.Key != "" {
-		f = append(f, s.Field("authorization", "Bearer "+r.cfg.Key))
-	}
 	if r.cfg.Method == Download || r.cfg.Method == Upload || r.cfg.Method == Legacy {
 		f = append(f, s.Field("x-capability-id", r.cfg.Capability))
 	}
-	return f
+	return r.more(s, f)
+}
+
+// more appends the fields that calls of every kind can have.
+func (r *requests) more(s *h2.Session, fields []int) []int {
+	for _, f := range r.cfg.Fields() {
+		fields = append(fields, s.Field(f[0], f[1]))
+	}
+	return fields
+}
+
+// Fields returns the key and the further fields of each call.
+func (c *Config) Fields() [][2]string {
+	if c.Key == "" {
+		return c.Header
+	}
+	return append([][2]string{{"authorization", "Bearer " + c.Key}}, c.Header...)
 }
 
 func (r *requests) take() (body h2.Body, timeout string) {

@@ -47,12 +47,12 @@ const (
 // Run does one window. An error means that there is no result; a Result with
 // Problem means that some calls ended badly.
 func Run(cfg Config) (Result, error) {
-	if cfg.HTTP {
-		return runHTTP(cfg)
-	}
 	cfg.setDefaults()
-	if cfg.JSON != nil && cfg.Mode != Closed {
-		return Result{}, errors.New("JSON requests have no other mode than closed")
+	if cfg.Mode == Handshakes {
+		return runHandshakes(cfg)
+	}
+	if cfg.JSON != nil && cfg.Mode != Closed && cfg.Mode != Open {
+		return Result{}, errors.New("JSON requests are for closed and open loops")
 	}
 	if err := cfg.Turn.take(cfg.TLS); err != nil {
 		return Result{}, err
@@ -65,7 +65,7 @@ func Run(cfg Config) (Result, error) {
 	r := &run{cfg: cfg, loop: l, latencies: make([]time.Duration, 0, maxLatencies)}
 	r.requests = newRequests(&r.cfg)
 	var res Result
-	if cfg.Mode == Hold && cfg.Proxy != 0 {
+	if (cfg.Mode == Hold || cfg.Mode == Idle) && cfg.Proxy != 0 {
 		if res.RSSBefore, err = proc.RSS(cfg.Proxy); err != nil {
 			return res, err
 		}
@@ -125,11 +125,7 @@ func (t Turn) take(several bool) error {
 
 // connect adds a connection and waits for the peer's SETTINGS.
 func (r *run) connect() (caller, error) {
-	dial := loop.Dial
-	if r.cfg.TLS {
-		dial = dialTLS
-	}
-	fd, err := dial(r.cfg.Target)
+	fd, err := r.cfg.dial()
 	if err != nil {
 		return nil, err
 	}
@@ -164,6 +160,8 @@ func (r *run) begin(res *Result) error {
 		return r.loop.Every(time.Second/time.Duration(r.cfg.Rate), r.tick)
 	case Hold:
 		return r.hold(res)
+	case Idle:
+		return r.idle(res)
 	}
 	return fmt.Errorf("unknown mode %q", r.cfg.Mode)
 }
@@ -194,10 +192,30 @@ func (r *run) hold(res *Result) error {
 	if err := r.wait(patience, func() bool { return r.answered >= r.cfg.Held }); err != nil {
 		return err
 	}
+	res.Opened = r.answered
+	return r.settle(res)
+}
+
+// idle makes a call on each connection, one after the other, and reads the memory of connections that had one.
+func (r *run) idle(res *Result) error {
+	for i, c := range r.clients {
+		c.start(time.Now())
+		if err := r.wait(patience, func() bool { return r.calls > int64(i) }); err != nil {
+			return err
+		}
+		if r.calls <= int64(i) {
+			return errors.New("a call does not end")
+		}
+	}
+	return r.settle(res)
+}
+
+// settle reads the proxy's memory after the time to settle.
+func (r *run) settle(res *Result) error {
 	if err := r.wait(r.cfg.Settle, r.never); err != nil {
 		return err
 	}
-	res.Opened, res.OpenedConns = r.answered, len(r.clients)
+	res.OpenedConns = len(r.clients)
 	if r.cfg.Proxy == 0 {
 		return nil
 	}
@@ -212,14 +230,27 @@ func (r *run) tick(n uint64) {
 		if r.stopping {
 			return
 		}
+		if c := r.free(); c != nil {
+			c.start(now)
+		} else {
+			r.late++
+		}
+	}
+}
+
+// free returns the next connection that may have another call, or nil.
+func (r *run) free() caller {
+	if r.inflight >= maxOpen {
+		return nil
+	}
+	for range r.clients {
 		r.turn++
 		c := r.clients[r.turn%len(r.clients)]
-		if limit, _ := c.settled(); r.inflight >= maxOpen || c.open() >= int(limit) {
-			r.late++
-			continue
+		if limit, _ := c.settled(); c.open() < int(limit) {
+			return c
 		}
-		c.start(now)
 	}
+	return nil
 }
 
 // measure runs the window.
@@ -259,14 +290,14 @@ func (res *Result) used(before, after usage) {
 func (res *Result) waited(latencies []time.Duration) {
 	slices.Sort(latencies)
 	if n := len(latencies); n > 0 {
-		res.P50, res.P99 = latencies[n/2], latencies[n*99/100]
+		res.P50, res.P99, res.P999 = latencies[n/2], latencies[n*99/100], latencies[n*999/1000]
 	}
 }
 
 // drain lets what is in flight end, so that the next window meets an idle proxy.
 func (r *run) drain() {
 	r.stopping = true
-	if r.cfg.Mode == Hold {
+	if r.cfg.Mode == Hold || r.cfg.Mode == Idle {
 		return // the connections' end is the streams' end
 	}
 	_ = r.wait(drainTime, func() bool { return r.inflight == 0 })
@@ -287,6 +318,15 @@ func (r *run) done(d time.Duration) {
 	if r.measuring && len(r.latencies) < cap(r.latencies) {
 		r.latencies = append(r.latencies, d)
 	}
+}
+
+// rejected counts a response that is not 200, which a flood expects.
+func (r *run) rejected(what string) {
+	if r.cfg.Flood {
+		r.refused++
+		return
+	}
+	r.bad(what)
 }
 
 func (r *run) bad(what string) {

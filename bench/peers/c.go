@@ -49,42 +49,59 @@ func haproxy(dir, sections string) command {
 		path: "haproxy", args: []string{"-db", "-f", filepath.Join(dir, "haproxy.cfg")},
 		files: map[string]string{"haproxy.cfg": fmt.Sprintf(`global
   nbthread 1
-  maxconn 4000
+  maxconn %d
+  no strict-limits
   tune.h2.max-concurrent-streams %d
 defaults
   timeout connect 5s
   timeout client 1h
   timeout server 1h
-%s`, streams, sections[1:])},
+%s`, 2*streams, streams, sections[1:])},
 	}
 }
 
 // NGHTTPX is nghttp2's proxy.
 func NGHTTPX() Spec {
-	return Spec{Name: "nghttpx", Title: "nghttpx", Binary: "nghttpx", Package: "nghttp2-proxy",
-		build: func(env Env, _ string, listen netip.AddrPort) (command, error) {
-			return command{path: "nghttpx", args: []string{
+	return Spec{Name: "nghttpx", Title: "nghttpx", Binary: "nghttpx", Package: "nghttp2-proxy", Secure: true,
+		build: func(env Env, dir string, listen netip.AddrPort) (command, error) {
+			secure, files := ";no-tls", []string(nil)
+			if env.TLS {
+				secure, files = "", []string{filepath.Join(dir, keyFile), filepath.Join(dir, certFile)}
+			}
+			return command{path: "nghttpx", args: append([]string{
 				"--conf=/dev/null", "--single-process", "--workers=1",
-				fmt.Sprintf("--frontend=%s,%d;no-tls", listen.Addr(), listen.Port()),
+				fmt.Sprintf("--frontend=%s,%d%s", listen.Addr(), listen.Port(), secure),
 				fmt.Sprintf("--backend=%s,%d;;proto=h2", env.Backend.Addr(), env.Backend.Port()),
 				fmt.Sprintf("--frontend-http2-max-concurrent-streams=%d", streams),
 				fmt.Sprintf("--backend-http2-max-concurrent-streams=%d", streams),
 				"--frontend-http2-read-timeout=1h", "--stream-read-timeout=1h", "--backend-read-timeout=1h",
 				"--accesslog-file=/dev/null", "--log-level=ERROR", "--pid-file=nghttpx.pid",
-			}}, nil
+				fmt.Sprintf("--worker-frontend-connections=%d", 2*streams),
+			}, files...)}, nil
 		}}
 }
 
 // Nginx is nginx's grpc_pass.
 func Nginx() Spec {
-	return Spec{Name: "nginx", Title: "nginx", Binary: "nginx", Package: "nginx",
+	return Spec{Name: "nginx", Title: "nginx", Binary: "nginx", Package: "nginx", Secure: true,
 		build: func(env Env, dir string, listen netip.AddrPort) (command, error) {
+			secure := ""
+			if env.TLS {
+				secure = fmt.Sprintf(nginxTLS,
+					filepath.Join(dir, certFile), filepath.Join(dir, keyFile))
+			}
 			return command{
 				path: "nginx", args: []string{"-p", dir, "-c", filepath.Join(dir, "nginx.conf"), "-e", "stderr"},
-				files: map[string]string{"nginx.conf": fmt.Sprintf(nginxConf, streams, env.Backend, listen)},
+				files: map[string]string{"nginx.conf": fmt.Sprintf(nginxConf, streams, env.Backend, listen, secure)},
 			}, nil
 		}}
 }
+
+// nginxTLS goes behind http2. Its arguments are the files of a certificate and its key.
+const nginxTLS = ` ssl;
+    ssl_protocols TLSv1.3;
+    ssl_certificate %s;
+    ssl_certificate_key %s`
 
 // nginxConf gives nginx an upstream connection for each call in flight. With fewer keepalive_requests it would close
 // connections every thousand calls.
@@ -113,7 +130,7 @@ http {
     keepalive_timeout 1h;
   }
   server {
-    listen %s http2;
+    listen %s http2%s;
     location / {
       grpc_pass grpc://capability;
       grpc_read_timeout 1h;
