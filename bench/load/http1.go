@@ -81,7 +81,7 @@ func (c *http1) Read(p []byte) error {
 	}
 	good := status == "200"
 	if !good {
-		c.run.rejected(fmt.Sprintf("status %s: %.200q", status, all))
+		c.run.rejected(fmt.Sprintf("status %s: %.1000q", status, all))
 	}
 	c.in = c.in[:0]
 	c.ended(good)

@@ -29,9 +29,10 @@ func main() {
 func table(seed uint64) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "Simulated on %s: %d backends with calls of %v, exponentially distributed, one of them %d times "+
-		"slower, at %.0f%% of their capacity; %d calls.\n\n", time.Now().UTC().Format(time.DateOnly), backends, mean, slower,
-		100*load, counted)
-	out.WriteString("| calls at a time, gateways | rule | p50 | p99 | p99.9 | p99 × the router's | calls at the slow backend |\n" +
+		"slower, at %.0f%% of their capacity; %d calls.\n\n", time.Now().UTC().Format(time.DateOnly), backends, mean,
+		slower, 100*load, counted)
+	out.WriteString("| calls at a time, gateways | rule | p50 | p99 | p99.9 | p99 × the router's " +
+		"| at the slow backend |\n" +
 		"|---|---|---|---|---|---|---|\n")
 	rules := []struct {
 		name string
