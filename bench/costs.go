@@ -55,12 +55,13 @@ func (r *report) costs() string {
 		case v.got <= g.atMost:
 			reached++
 		default:
-			missed = append(missed, fmt.Sprintf("%s %.2f %s (%.2f)", v.title, v.got, v.against, g.atMost))
+			missed = append(missed, fmt.Sprintf(" %s%s: %.2f %s, goal %.2f.", strings.ToUpper(v.title[:1]), v.title[1:],
+				v.got, v.against, g.atMost))
 		}
 	}
 	fmt.Fprintf(&b, "\nOf %d goals for everything on, %d were reached.", reached+len(missed), reached)
 	if len(missed) > 0 {
-		fmt.Fprintf(&b, " Missed, with the goal in brackets: %s.", strings.Join(missed, "; "))
+		b.WriteString(" These were missed." + strings.Join(missed, ""))
 	}
 	return b.String() + "\n"
 }

@@ -29,7 +29,7 @@ func HAProxy() Spec {
 		build: func(env Env, dir string, listen netip.AddrPort) (command, error) {
 			proto := "proto h2"
 			if env.TLS {
-				proto = "ssl crt " + filepath.Join(dir, bothFile) + " alpn h2"
+				proto = "ssl crt " + filepath.Join(dir, bothFile) + " alpn h2 ciphersuites TLS_AES_128_GCM_SHA256"
 			}
 			return haproxy(dir, fmt.Sprintf(`
   mode http
