@@ -80,7 +80,7 @@ type JSON struct {
 	Path  string
 	Body  []byte
 	Type  string // of the body, default application/json
-	HTTP1 bool // over HTTP/1.1 with keep-alive, one request at a time on each connection; else over HTTP/2
+	HTTP1 bool   // over HTTP/1.1 with keep-alive, one request at a time on each connection; else over HTTP/2
 }
 
 // Result of one window.
