@@ -24,7 +24,8 @@ const (
 	// TLSBytes is what a client's connection over TLS takes more, measured 21 to 30 KiB: the keys, the writer's
 	// goroutine, the state of crypto/tls, a read buffer of 4 KiB, and records of up to recordFree.
 	TLSBytes = 32 << 10
-	// crypto/tls keeps a buffer for the longest record, which it doubles. Beyond recordFree it is charged as it grows.
+	// recordFree is the size of a record that TLSBytes covers. A longer one is charged recordCopies times, because
+	// crypto/tls keeps a buffer for the longest record, which it doubles.
 	recordFree   = 4 << 10
 	recordCopies = 2
 	// CopiedBytes is for other connections with their own read buffers, such as those to backends over TLS: a buffer of
