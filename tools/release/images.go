@@ -174,7 +174,10 @@ func (r *release) layer(files map[string][]byte, names ...string) ([]byte, error
 			return nil, err
 		}
 	}
-	return all.Bytes(), w.Close()
+	if err := w.Close(); err != nil { // before Bytes: it writes the end of the archive
+		return nil, err
+	}
+	return all.Bytes(), nil
 }
 
 // packDirectory writes all files below a directory into a tar archive, in the order of their names.

@@ -150,3 +150,15 @@ func TestPushRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestArchivesHaveAnEnd: tar reads a layer, and an archive of a layout, to its end.
+func TestArchivesHaveAnEnd(t *testing.T) {
+	t.Parallel()
+	content, err := new(release).layer(map[string][]byte{"dir/file": []byte("x")}, "dir/", "dir/file")
+	must(t, err)
+	list := exec.CommandContext(t.Context(), "tar", "--list")
+	list.Stdin = bytes.NewReader(content)
+	if names := command(t, list); names != "dir/\ndir/file\n" {
+		t.Errorf("the archive has %q", names)
+	}
+}
