@@ -24,7 +24,7 @@ func Write(dir string, files []File) (err error) {
 	for _, f := range files {
 		path := filepath.Join(dir, filepath.FromSlash(f.Path))
 		if _, err := os.Lstat(path); err == nil {
-			return fmt.Errorf("%w: %s; remove it, or name another directory", fs.ErrExist, path)
+			return fmt.Errorf("%s exists; name another directory, or remove it: %w", path, fs.ErrExist)
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

@@ -45,7 +45,7 @@ func TestWriteIsAllOrNothing(t *testing.T) {
 	check.Must(t, os.Remove(filepath.Join(dir, "a/b/one")))
 	check.Must(t, os.WriteFile(filepath.Join(dir, "secret"), []byte("mine"), 0o600))
 	err := initfiles.Write(dir, files)
-	if !errors.Is(err, fs.ErrExist) || !strings.Contains(err.Error(), dir+"/secret; remove it, or name another") {
+	if !errors.Is(err, fs.ErrExist) || !strings.Contains(err.Error(), dir+"/secret exists; name another directory") {
 		t.Errorf("a file that exists: %v", err)
 	}
 	if text, err := os.ReadFile(filepath.Join(dir, "secret")); err != nil || string(text) != "mine" {
