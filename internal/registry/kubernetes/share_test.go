@@ -59,4 +59,10 @@ func TestShareOfSizes(t *testing.T) {
 	if want := map[string]bool{"a1": true, "b1": true}; !maps.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
+	// Two large claims count as much as many small ones.
+	got = share([]claim[string]{of("a1", "a", 60), of("a2", "a", 20), of("b1", "b", 10), of("b2", "b", 10),
+		of("b3", "b", 10), of("b4", "b", 10), of("b5", "b", 10)}, 100)
+	if want := map[string]bool{"b1": true, "b2": true, "b3": true, "b4": true, "b5": true}; !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
 }
