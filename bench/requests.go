@@ -85,9 +85,10 @@ func (k kind) request(column string) (path, body string, header [][2]string) {
 		const prefix = 5 // flags and length of a message
 		work := h2.Work{Kind: h2.ReplyWork, Count: 1, Size: jsonSize}
 		body = string(h2.InvokeRequest(work, "weather", "bench-session-1", jsonSize))
-		if k == connectProto {
+		switch k {
+		case connectProto:
 			return h2.PathInvoke, body[prefix:], [][2]string{{"connect-protocol-version", "1"}}
-		} else if k == grpcWebText {
+		case grpcWebText:
 			body = base64.StdEncoding.EncodeToString([]byte(body))
 		}
 		return h2.PathInvoke, body, nil

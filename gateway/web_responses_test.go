@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"encoding/base64"
 	"encoding/binary"
+	"flag"
 	"fmt"
 	"io"
 	"maps"
@@ -23,6 +24,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
+
+var updateWeb = flag.Bool("update-web", false, "write "+webResponses) //nolint:gochecknoglobals // a flag
 
 // webCase is a request of Connect or gRPC-Web.
 type webCase struct {
@@ -195,7 +198,7 @@ func unaryCases(encoded func(bool, proto.Message) string, long proto.Message) (a
 const webResponses = "testdata/web/responses.txt"
 
 // TestWebResponses: the whole responses to requests in every form, well-formed and not, are those of connect-go, which
-// once served them. CAPGATE_UPDATE=1 writes them anew.
+// once served them. The flag -update-web writes those of the gateway instead.
 func TestWebResponses(t *testing.T) {
 	t.Parallel()
 	f := startFront(t, call.Doc, call.Doc)
@@ -225,7 +228,7 @@ func TestWebResponses(t *testing.T) {
 			}
 		}
 	}
-	if os.Getenv("CAPGATE_UPDATE") != "" {
+	if *updateWeb {
 		check.Must(t, os.WriteFile(webResponses, got.Bytes(), 0o644))
 		return
 	}

@@ -60,7 +60,7 @@ func moduleDir(t testing.TB, module, sum string) string {
 	t.Helper()
 	download := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", module)
 	download.Dir = t.TempDir() // outside of any module
-	download.Env = append(os.Environ(), "GOPROXY=off")
+	download.Env = append(download.Environ(), "GOPROXY=off")
 	out, err := download.Output()
 	var found struct{ Dir, Sum, Error string }
 	if parsed := json.Unmarshal(out, &found); err != nil || parsed != nil || found.Sum != sum {
