@@ -125,7 +125,9 @@ func TestCompressedMessages(t *testing.T) {
 		"a byte longer":               {"gzip", zipped(t, make([]byte, most+1)), codes.ResourceExhausted},
 		"far longer, and broken then": {"gzip", bomb[:len(bomb)/2], codes.ResourceExhausted},
 		"broken":                      {"gzip", bomb[:4], codes.InvalidArgument},
-		"unknown":                     {"lzma", bomb, codes.Unimplemented},
+		"two members": {"gzip", append(zipped(t, make([]byte, most)), zipped(t, nil)...),
+			codes.InvalidArgument},
+		"unknown": {"lzma", bomb, codes.Unimplemented},
 	} {
 		s, err := conn.Relay.Open(patient(t), relay.Request{Path: "/t.T/Echo",
 			Header: []relay.Field{{Name: "grpc-encoding", Value: test.encoding}}})
@@ -140,6 +142,56 @@ func TestCompressedMessages(t *testing.T) {
 			test.code == codes.OK && len(m.Data) != most {
 			t.Errorf("%s: %d bytes, %+v, %v", name, len(m.Data), got, err)
 		}
+	}
+}
+
+// account is a relay.Account that has limit bytes, and counts the most that were reserved.
+type account struct{ limit, held int64 }
+
+func (a *account) Reserve(n int64) bool {
+	if a.held+n > a.limit {
+		return false
+	}
+	a.held += n
+	return true
+}
+
+func (a *account) Release(n int64) { a.held -= n }
+
+// TestCompressedResponsesAreCharged: a response is charged with its decompressed size, before it has it.
+func TestCompressedResponsesAreCharged(t *testing.T) {
+	t.Parallel()
+	const size = 1 << 20
+	small := zipped(t, make([]byte, size))
+	conn := answered(t, func(s *relay.ServerStream) relay.Status {
+		if s.SendHeader(relay.Field{Name: "grpc-encoding", Value: "gzip"}) == nil {
+			_ = s.Send(relay.Message{Data: small, Compressed: true}) // an error means that the caller has left
+		}
+		return relay.Status{}
+	})
+	for _, a := range []*account{{limit: 16 * size}, {limit: size / 2}} {
+		s, err := conn.Open(patient(t), relay.Request{Path: "/t.T/Get", Hold: a})
+		check.Must(t, err)
+		msg, err := s.Receive(nil)
+		s.Cancel()
+		if a.limit > size && (err != nil || len(msg) != size || a.held < size) {
+			t.Errorf("%d bytes, of which %d are charged, %v", len(msg), a.held, err)
+		}
+		if a.limit < size && status.Code(err) != codes.ResourceExhausted {
+			t.Errorf("%d bytes with room for %d: %v", len(msg), a.limit, err)
+		}
+	}
+	r := &relay.Response{Header: []relay.Field{{Name: "grpc-encoding", Value: "gzip"}}, Message: small,
+		Compressed: true}
+	full := errors.New("full")
+	_, err := localgrpc.Message(r, size, func(n int) error {
+		if n > size/2 {
+			return full
+		}
+		return nil
+	})
+	if !errors.Is(err, full) {
+		t.Errorf("a unary response without room: %v", err)
 	}
 }
 

@@ -82,11 +82,7 @@ func (s *ByteStream) Receive(buf []byte) ([]byte, error) {
 		return msg.Data, nil
 	}
 	header, _ := s.stream.Header()
-	data, wrong := inflate(encodingOf(header), msg.Data, s.max)
-	if wrong != nil {
-		return nil, wrong.ofAnswer()
-	}
-	return data, nil
+	return inflate(encodingOf(header), msg.Data, s.max, s.reserve, fault.ofAnswer)
 }
 
 // Number of copies of a message that exist at once: as received, decoded, and as written to a client. Messages of up

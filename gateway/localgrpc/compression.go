@@ -1,14 +1,13 @@
 package localgrpc
 
 import (
-	"bytes"
 	"cmp"
-	"io"
+	"errors"
 
-	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/encoding/gzip"
 
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/lib/strictgzip"
 )
 
 // defaultMax is the default maximum size of a decompressed message, in bytes.
@@ -29,25 +28,27 @@ func encodingOf(header []relay.Field) string {
 	return ""
 }
 
-// inflate decompresses a message of at most most bytes; 0 means defaultMax. It returns a fault if the message is
-// longer or invalid.
-func inflate(name string, data []byte, most int) ([]byte, *fault) {
-	wrong := func(f fault) ([]byte, *fault) { return nil, &f }
-	c := encoding.GetCompressor(name)
-	if c == nil {
-		return wrong(unsupported)
+// inflate decompresses a message of at most most bytes; 0 means defaultMax. hold charges its memory before it grows to
+// n bytes; nil means that nothing is charged. of returns the error of a fault. A message must be one gzip member: the
+// decoders of gRPC disagree about several.
+func inflate(name string, data []byte, most int, hold func(n int) error, of func(fault) error) ([]byte, error) {
+	if name != gzip.Name {
+		return nil, of(unsupported)
 	}
-	most = cmp.Or(most, defaultMax)
-	r, err := c.Decompress(bytes.NewReader(data))
-	if err != nil {
-		return wrong(uninflatable)
-	}
-	out, err := io.ReadAll(io.LimitReader(r, int64(most)+1))
+	var refused error
+	out, err := strictgzip.Inflate(data, cmp.Or(most, defaultMax), func(n int) error {
+		if hold != nil {
+			refused = hold(n)
+		}
+		return refused
+	})
 	switch {
+	case refused != nil:
+		return nil, refused
+	case errors.Is(err, strictgzip.ErrTooLong):
+		return nil, of(tooLong)
 	case err != nil:
-		return wrong(uninflatable)
-	case len(out) > most:
-		return wrong(tooLong)
+		return nil, of(uninflatable)
 	}
 	return out, nil
 }

@@ -11,20 +11,16 @@ import (
 // resultField is the number of InvokeResponse.result_json.
 const resultField = 1
 
-// Message returns the message of a response, decompressed to at most most bytes, or the error of the call. The message
-// may be in the memory of r.
-func Message(r *relay.Response, most int) ([]byte, error) {
+// Message returns the message of a response, decompressed to at most most bytes, or the error of the call. hold charges
+// the memory of the decompressed message before it grows to n bytes. The message may be in the memory of r.
+func Message(r *relay.Response, most int, hold func(n int) error) ([]byte, error) {
 	if err := StatusError(r.Status); err != nil {
 		return nil, err
 	}
 	if !r.Compressed {
 		return r.Message, nil
 	}
-	data, wrong := inflate(encodingOf(r.Header), r.Message, most)
-	if wrong != nil {
-		return nil, wrong.ofAnswer()
-	}
-	return data, nil
+	return inflate(encodingOf(r.Header), r.Message, most, hold, fault.ofAnswer)
 }
 
 // Result returns the result of an Invoke call that accepted no compression, and the tool's own error; empty means

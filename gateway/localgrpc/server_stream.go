@@ -106,9 +106,9 @@ func (s *serverStream) RecvMsg(m any) error {
 	}
 	data := msg.Data
 	if msg.Compressed {
-		var wrong *fault
-		if data, wrong = inflate(encodingOf(s.stream.Header()), data, s.server.MaxMessage); wrong != nil {
-			return wrong.ofRequest()
+		name := encodingOf(s.stream.Header())
+		if data, err = inflate(name, data, s.server.MaxMessage, nil, fault.ofRequest); err != nil {
+			return err
 		}
 	}
 	if raw, ok := m.(*[]byte); ok && s.server.AsBytes {

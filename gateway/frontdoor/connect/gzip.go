@@ -3,6 +3,7 @@ package connect
 import (
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"io"
 	"slices"
 	"strings"
@@ -41,13 +42,9 @@ func inflate(data []byte, most int) ([]byte, error) {
 	if len(data) == 0 {
 		return nil, nil
 	}
-	z, err := strictgzip.NewReader(bytes.NewReader(data))
-	if err != nil {
-		return nil, errMalformed
-	}
-	out, err := io.ReadAll(io.LimitReader(z, int64(most)+1))
+	out, err := strictgzip.Inflate(data, most, nil) // expected has charged it
 	switch {
-	case len(out) > most:
+	case errors.Is(err, strictgzip.ErrTooLong):
 		return nil, errTooLong
 	case err != nil:
 		return nil, errMalformed

@@ -93,10 +93,8 @@ func (h *Handler) call(ctx context.Context, t *target, c *unary.Call) {
 // result returns the message of the response to a call in the client's encoding, or the error of the call. The message
 // of a backend has at most most bytes.
 func (t *target) result(ctx context.Context, a *relay.Response, most int) ([]byte, error) {
-	msg, err := localgrpc.Message(a, most)
-	if err == nil && a.Compressed {
-		err = request.HoldResult(ctx, len(msg))
-	}
+	var held request.Growing
+	msg, err := localgrpc.Message(a, most, func(n int) error { return held.Hold(ctx, n) })
 	if err != nil {
 		return nil, err
 	}

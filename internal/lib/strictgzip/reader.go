@@ -15,7 +15,7 @@ var ErrFollowed = errors.New("bytes follow the gzip member; exactly one is allow
 // Reader reads one member. It ends with io.EOF, or with ErrFollowed if bytes follow.
 type Reader struct {
 	from byteReader
-	gzip *gzip.Reader
+	gzip gzip.Reader
 	err  error // the final error; nil while it reads
 }
 
@@ -27,16 +27,24 @@ type byteReader interface {
 
 // NewReader returns a Reader, and reads the member's header.
 func NewReader(from io.Reader) (*Reader, error) {
+	r := new(Reader)
+	if err := r.Reset(from); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// Reset makes r read another member, and reads its header.
+func (r *Reader) Reset(from io.Reader) error {
 	bytes, ok := from.(byteReader)
 	if !ok {
 		bytes = bufio.NewReader(from)
 	}
-	r, err := gzip.NewReader(bytes)
-	if err != nil {
-		return nil, err
+	r.from, r.err = bytes, r.gzip.Reset(bytes)
+	if r.err == nil {
+		r.gzip.Multistream(false)
 	}
-	r.Multistream(false)
-	return &Reader{from: bytes, gzip: r}, nil
+	return r.err
 }
 
 // Read implements io.Reader.
