@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -96,8 +97,11 @@ networkPolicy:
 	}
 }
 
-// TestReleasesShareAGrafana: the dashboards of releases have no UID, title or name of a file in common, and are the
-// committed ones otherwise.
+// dashboardLink finds the UID in a link to a dashboard.
+var dashboardLink = regexp.MustCompile(`/d/([^/?"]+)`)
+
+// TestReleasesShareAGrafana: the dashboards of releases have no UID, title or name of a file in common. They link to
+// those of their own release, and are the committed ones otherwise.
 func TestReleasesShareAGrafana(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
@@ -106,7 +110,7 @@ func TestReleasesShareAGrafana(t *testing.T) {
 			release[1], "--set", "dashboards.enabled=true,dashboards.namespace=grafana", "--show-only",
 			"templates/monitoring.yaml")
 		check.Must(t, err)
-		n := 0
+		uids, links := map[string]bool{}, []string{}
 		for _, o := range listObjects(t, out) {
 			data, _ := o["data"].(map[string]any)
 			for file, text := range data {
@@ -126,15 +130,26 @@ func TestReleasesShareAGrafana(t *testing.T) {
 					}
 					seen[one] = true
 				}
-				got["uid"], got["title"] = want["uid"], want["title"]
+				uids[uid] = true
+				for _, link := range dashboardLink.FindAllStringSubmatch(text.(string), -1) {
+					links = append(links, link[1])
+				}
+				suffix := strings.TrimPrefix(uid, want["uid"].(string)) // of the UID and of links
+				got = map[string]any{}
+				check.Must(t, yaml.Unmarshal([]byte(strings.ReplaceAll(text.(string), suffix, "")), &got))
+				got["title"] = want["title"]
 				if !reflect.DeepEqual(got, want) {
 					t.Errorf("%s differs from the committed dashboard", file)
 				}
-				n++
 			}
 		}
-		if n != 5 {
-			t.Errorf("%d dashboards", n)
+		if len(uids) != 5 || len(links) < 20 {
+			t.Errorf("%d dashboards with %d links", len(uids), len(links))
+		}
+		for _, uid := range links {
+			if !uids[uid] {
+				t.Errorf("%v: a link to %s, which is no dashboard of the release", release, uid)
+			}
 		}
 	}
 }
