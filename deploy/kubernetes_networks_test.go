@@ -30,9 +30,6 @@ func TestChartKeepsCapabilitiesApart(t *testing.T) {
 			[]any{map[string]any{"namespaceSelector": map[string]any{
 				"matchLabels": map[string]any{"kubernetes.io/metadata.name": "monitoring"},
 			}}}},
-		{"capgate", []any{"ingress", 2}, map[string]any{"ports": []any{map[string]any{"port": "admin"}},
-			"from": []any{map[string]any{"podSelector": map[string]any{"matchLabels": map[string]any{
-				"app.kubernetes.io/name": "capgate-test", "app.kubernetes.io/instance": "capgate"}}}}}},
 		{"capgate-capabilities", []any{"podSelector", "matchLabels"}, map[string]any{"example.com/capability": "true"}},
 		{"capgate-capabilities", []any{"policyTypes"}, []any{"Ingress", "Egress"}},
 		{"capgate-capabilities", []any{"ingress"}, []any{map[string]any{"from": []any{gateways}}}},
@@ -54,7 +51,7 @@ func TestChartKeepsCapabilitiesApart(t *testing.T) {
 	for policy, want := range map[string]struct {
 		way   string
 		rules int
-	}{"capgate": {"ingress", 3}, "capgate-capabilities": {"egress", 2}, "capgate-redis": {"ingress", 2}} {
+	}{"capgate": {"ingress", 2}, "capgate-capabilities": {"egress", 2}, "capgate-redis": {"ingress", 2}} {
 		if rules, _ := field(all["NetworkPolicy "+policy], "spec", want.way).([]any); len(rules) != want.rules {
 			t.Errorf("%s: %s: %v", policy, want.way, rules)
 		}

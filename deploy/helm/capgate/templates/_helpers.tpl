@@ -38,6 +38,21 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- if and .Values.tests.enabled (or (not (include "capgate.tlsSecret" .)) (include "capgate.testCA" .)) }}tested{{ end }}
 {{- end }}
 
+{{- /* Not empty if the admin API speaks TLS. */}}
+{{- define "capgate.adminTLS" -}}
+{{- with (.Values.config.operators | default dict).tls }}{{ .cert_file }}{{ end }}
+{{- end }}
+
+{{- /* Not empty if helm test reads /readyz of the admin API: over TLS it needs the authority. */}}
+{{- define "capgate.adminTested" -}}
+{{- if or (not (include "capgate.adminTLS" .)) .Values.tests.adminCA.secret }}tested{{ end }}
+{{- end }}
+
+{{- /* A probe of the admin API. The kubelet does not verify certificates. */}}
+{{- define "capgate.probe" -}}
+httpGet: {path: {{ .path }}, port: admin{{ if include "capgate.adminTLS" .root }}, scheme: HTTPS{{ end }}}
+{{- end }}
+
 {{- /* How fast an autoscaler acts: a pod that is stopped drains first. */}}
 {{- define "capgate.scaling" -}}
 scaleUp:
@@ -138,6 +153,14 @@ labels:
 {{- end }}
 {{- if and .Values.certificate.enabled (not .Values.certificate.issuerRef.name) }}
 {{- fail "certificate.enabled needs certificate.issuerRef.name" }}
+{{- end }}
+{{- with (.Values.config.operators | default dict).tls }}
+{{- if and .client_ca_file (ne .client_auth "optional") }}
+{{- fail "config.operators.tls.client_ca_file needs client_auth: optional, because the kubelet's probes have no certificate" }}
+{{- end }}
+{{- end }}
+{{- if and .Values.serviceMonitor.enabled (include "capgate.adminTLS" .) (not .Values.serviceMonitor.tlsConfig) }}
+{{- fail "serviceMonitor.enabled with config.operators.tls needs serviceMonitor.tlsConfig: its ca and serverName" }}
 {{- end }}
 {{- end }}
 
