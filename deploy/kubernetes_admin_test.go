@@ -18,8 +18,8 @@ import (
 // adminTLS are values for TLS of the admin API.
 const adminTLS = "config.operators.tls.cert_file=/certs/tls.crt,config.operators.tls.key_file=/certs/tls.key"
 
-// TestTheAdminPortIsOpenToOperatorsAlone: no network policy of an installation admits other pods to the admin port. That
-// of helm test does, exists only during the test, and leaves the admin port out if the test does not use it.
+// TestTheAdminPortIsOpenToOperatorsAlone: no network policy of an installation admits other pods to the admin port.
+// That of helm test does, exists only during the test, and leaves the admin port out if the test does not use it.
 func TestTheAdminPortIsOpenToOperatorsAlone(t *testing.T) {
 	t.Parallel()
 	const public, admin = "[map[port:public]]", "[map[port:admin]]"
@@ -87,7 +87,8 @@ func TestTheChartUsesTLSOfTheAdminAPI(t *testing.T) {
 	gateway := start(t, capgate, "serve", "--config", file, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
 	admin := attribute(gateway.wait(t, `"msg":"serving"`), "admin")
 
-	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // as the kubelet
+	//nolint:gosec // as the kubelet
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	check.Cleanup(t, transport.CloseIdleConnections)
 	for _, probe := range []string{"readinessProbe", "livenessProbe"} {
 		get := field(all["Deployment capgate"], "spec", "template", "spec", "containers", 0, probe, "httpGet")
@@ -128,8 +129,9 @@ func TestTheChartUsesTLSOfTheAdminAPI(t *testing.T) {
 	if field(endpoint, "scheme") != "https" || field(endpoint, "tlsConfig", "serverName") != "capgate-admin" {
 		t.Errorf("the endpoint of Prometheus: %v", endpoint)
 	}
-	if notes := chartNotes(t, "--set", "config.fleets[0].capability=a,config.fleets[0].backends[0]=a:1,"+
-		"config.operators.metrics=open,"+adminTLS); !strings.Contains(notes, "capgate status --admin https://localhost:8081 --tls-ca") {
+	notes := chartNotes(t, "--set", "config.fleets[0].capability=a,config.fleets[0].backends[0]=a:1,"+
+		"config.operators.metrics=open,"+adminTLS)
+	if !strings.Contains(notes, "capgate status --admin https://localhost:8081 --tls-ca") {
 		t.Errorf("the notes:\n%s", notes)
 	}
 }
