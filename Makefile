@@ -237,6 +237,7 @@ check-generated: regenerate setup console-build ## fail if committed files diffe
 		&& cmp bin/.generated/demo.binpb internal/testkit/grpctest/demo.binpb \
 		|| { echo 'generated code is out of date: run `make generate` and commit' >&2; exit 1; }
 	go run ./internal/config/generate -check
+	go run ./deploy/grafana -check
 	go run ./deploy/helm/generate -check
 	go run ./console/pack -check bin/console/out console/dist
 

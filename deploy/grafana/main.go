@@ -10,7 +10,7 @@ func main() { generated.Main(run) }
 
 // run writes the dashboards, or compares them.
 func run(root string, check bool) error {
-	return generated.Put(filepath.Join(root, "deploy/grafana/dashboards"), files(), check)
+	return generated.Put(filepath.Join(root, "deploy/grafana/dashboards"), files(), check, ".")
 }
 
 // files returns the dashboards by the names of their files.

@@ -3,6 +3,8 @@ package main
 import (
 	"encoding/json"
 	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/capgate/capgate/internal/testkit/check"
@@ -12,10 +14,18 @@ import (
 func TestDashboardsAreUpToDate(t *testing.T) {
 	t.Parallel()
 	check.Must(t, run("../..", true))
-	committed, err := os.ReadDir("dashboards")
-	check.Must(t, err)
-	if len(committed) != len(files()) {
-		t.Errorf("dashboards/ has %d files, not the %d that are made", len(committed), len(files()))
+}
+
+// TestSuperfluousDashboards: a check refuses a dashboard that is no longer generated.
+func TestSuperfluousDashboards(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	check.Must(t, run(root, false))
+	check.Must(t, run(root, true))
+	former := filepath.Join(root, "deploy/grafana/dashboards/former.json")
+	check.Must(t, os.WriteFile(former, nil, 0o600))
+	if err := run(root, true); err == nil || !strings.Contains(err.Error(), former+" has no source") {
+		t.Errorf("with a former dashboard: %v", err)
 	}
 }
 

@@ -39,27 +39,7 @@ func run(root string, check bool) error {
 	if err != nil {
 		return err
 	}
-	dir := filepath.Join(root, chart)
-	if check {
-		if err := onlyGenerated(dir, files); err != nil {
-			return err
-		}
-	}
-	return generated.Put(dir, files, check)
-}
-
-// onlyGenerated reports a file below files whose source is gone.
-func onlyGenerated(dir string, files map[string][]byte) error {
-	return filepath.WalkDir(filepath.Join(dir, "files"), func(path string, d os.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		name, err := filepath.Rel(dir, path)
-		if err == nil && files[filepath.ToSlash(name)] == nil {
-			err = fmt.Errorf("%s has no source: delete it", path)
-		}
-		return err
-	})
+	return generated.Put(filepath.Join(root, chart), files, check, "files")
 }
 
 // generate returns the generated files by their names in the chart.

@@ -5,6 +5,7 @@ package generated
 import (
 	"bytes"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -24,13 +25,13 @@ func Main(run func(root string, check bool) error) {
 }
 
 // Put writes files, whose paths are below root. If check is true, it writes nothing, and returns an error if a file
-// differs.
-func Put(root string, files map[string][]byte, check bool) error {
+// differs, or if one of dirs, which are directories below root, has another file.
+func Put(root string, files map[string][]byte, check bool, dirs ...string) error {
 	for name, text := range files {
 		file := filepath.Join(root, name)
 		if check {
 			if is, err := os.ReadFile(file); err != nil || !bytes.Equal(is, text) { //nolint:gosec // of the repository
-				return fmt.Errorf("%s is out of date: run `make generate` and commit", name)
+				return fmt.Errorf("%s is out of date: run `make generate` and commit", file)
 			}
 			continue
 		}
@@ -41,5 +42,27 @@ func Put(root string, files map[string][]byte, check bool) error {
 			return err
 		}
 	}
+	if !check {
+		return nil
+	}
+	for _, dir := range dirs {
+		if err := only(root, dir, files); err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+// only returns an error if a directory below root has a file other than files.
+func only(root, dir string, files map[string][]byte) error {
+	return filepath.WalkDir(filepath.Join(root, dir), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(root, path)
+		if _, is := files[filepath.ToSlash(name)]; err == nil && !is {
+			err = fmt.Errorf("%s has no source: delete it", path)
+		}
+		return err
+	})
 }
