@@ -70,10 +70,8 @@ func (p *App) adminTLSConfig() *tls.Config {
 		return nil
 	}
 	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
-		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
-			now := p.operators.secure.Load().Clone()
-			now.NextProtos = []string{"h2", "http/1.1"}
-			return now, nil
+		GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+			return p.operators.secure.Load().GetConfigForClient(hello)
 		}}
 }
 

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/capgate/capgate/gateway"
-	"github.com/capgate/capgate/internal/config"
 )
 
 // ports are where a process listens.
@@ -58,9 +57,7 @@ func (shown *certificates) renew(p *App, c *change) {
 		p.gateway.SetTLS(c.ServerTLS)
 	}
 	for i := range p.started.Config.Listeners {
-		at := slices.IndexFunc(c.Config.Listeners, func(l config.Listener) bool {
-			return l.Address == p.started.Config.Listeners[i].Address
-		})
+		at := c.Listener(p.started.Config.Listeners[i].Address)
 		if at < 0 || c.ListenerTLS[at] == nil || shown.listeners[i] == nil || c.ListenerTLS[at] == shown.listeners[i] {
 			continue
 		}

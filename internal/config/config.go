@@ -41,9 +41,10 @@ type Config struct {
 	Redis redisstore.Config `yaml:"redis" restart:"yes"`
 	// Secrets of all replicas, one a line of 32 bytes in base64 or hex, as openssl rand -base64 32 prints. Keys are
 	// derived from them: the first secret signs and encrypts, all verify and decrypt. With it records in Redis are
-	// signed; arguments of approvals and stored responses are encrypted there. Default none: replicas share a secret in
-	// Redis for signed URLs and sessions, and approvals store only previews with masked secrets. A reload uses new
-	// secrets for signed URLs and sessions; the rest needs a restart.
+	// signed; arguments of approvals and stored responses are encrypted there. Replicas resume each other's TLS
+	// sessions at ports without client_ca_file. Default none: replicas share a secret in Redis for signed URLs and
+	// sessions, and approvals store only previews with masked secrets. A reload uses new secrets for signed URLs,
+	// sessions, TLS session tickets and digests of configurations; the rest needs a restart.
 	SecretFile string `yaml:"secret_file" kind:"file" restart:"yes"`
 	// Sharing of the probing of backends between replicas with one Redis. All replicas should have the same values,
 	// except for the id.

@@ -88,7 +88,7 @@ func WithFiles(cfg *config.Config, files Files, before *Settings) (*Settings, er
 			problems = append(problems, fmt.Errorf("secret_file: %w", err))
 		}
 	}
-	if s.ServerTLS, err = s.readServerTLS(&cfg.TLS); err != nil {
+	if s.ServerTLS, err = cfg.TLS.Read(s.Files, s.Secrets...); err != nil {
 		problems = append(problems, err)
 	}
 	if before != nil && s.sameTLS(before, &cfg.TLS, &before.Config.TLS) {

@@ -147,44 +147,6 @@ func TestClientCertificates(t *testing.T) {
 	}
 }
 
-// TestSessionsOfReplicas: with secret_file the ports for callers share session tickets, and a reload keeps those of
-// unchanged files.
-func TestSessionsOfReplicas(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	cert, key := certtest.PEMOf(t, certtest.New(t).Server(t))
-	write := func(name, text string) { check.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600)) }
-	write("cert", cert)
-	write("key", key)
-	write("secret", strings.Repeat("ab", 32))
-	port := "tls: {cert_file: '" + dir + "/cert', key_file: '" + dir + "/key'}"
-	text := port + "\nlisteners: [{address: '127.0.0.1:7', " + port + "}]\n"
-	alone, err := settings.WithFiles(parse(t, text), settings.Files{}, nil)
-	check.Must(t, err)
-	if alone.ServerTLS.WrapSession != nil || alone.ListenerTLS[0].UnwrapSession != nil {
-		t.Error("session tickets are shared without a secret")
-	}
-	text += "secret_file: '" + dir + "/secret'\n"
-	one, err := settings.WithFiles(parse(t, text), settings.Files{}, alone)
-	check.Must(t, err)
-	same, err := settings.WithFiles(parse(t, text), settings.Files{}, one)
-	check.Must(t, err)
-	write("secret", strings.Repeat("cd", 32))
-	changed, err := settings.WithFiles(parse(t, text), settings.Files{}, one)
-	check.Must(t, err)
-	for _, s := range []*settings.Settings{one, changed} {
-		if s.ServerTLS.WrapSession == nil || s.ListenerTLS[0].UnwrapSession == nil {
-			t.Error("session tickets are not shared with a secret")
-		}
-	}
-	if same.ServerTLS != one.ServerTLS || same.ListenerTLS[0] != one.ListenerTLS[0] {
-		t.Error("a reload of unchanged files makes new settings")
-	}
-	if changed.ServerTLS == one.ServerTLS || changed.ListenerTLS[0] == one.ListenerTLS[0] {
-		t.Error("a reload ignores the new secret")
-	}
-}
-
 // TestHeaderFiles: a header of the file is one that the protocol leaves to it; an error does not repeat the value.
 func TestHeaderFiles(t *testing.T) {
 	t.Parallel()

@@ -7,17 +7,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/lib/tlsfiles"
 )
-
-// readServerTLS reads the certificates of a port for callers. With secret_file, replicas resume each other's sessions.
-func (s *Settings) readServerTLS(t *tlsfiles.Server) (*tls.Config, error) {
-	secure, err := t.Read(s.Files)
-	if err != nil || secure == nil || len(s.Secrets) == 0 {
-		return secure, err
-	}
-	return secure, t.ShareSessions(secure, s.Secrets, s.Files, nil)
-}
 
 // sameTLS reports whether a port's certificates, and the secrets, are those of before.
 func (s *Settings) sameTLS(before *Settings, t, was *tlsfiles.Server) bool {
@@ -25,23 +17,31 @@ func (s *Settings) sameTLS(before *Settings, t, was *tlsfiles.Server) bool {
 		slices.EqualFunc(s.Secrets, before.Secrets, bytes.Equal)
 }
 
-// readListenerTLS reads the certificates of listeners. Unchanged ones are reused.
+// readListenerTLS reads the certificates of listeners. Unchanged ones of the same address are reused.
 func (s *Settings) readListenerTLS(before *Settings) error {
 	s.ListenerTLS = make([]*tls.Config, len(s.Config.Listeners))
 	var problems []error
 	for i := range s.Config.Listeners {
-		t := &s.Config.Listeners[i].TLS
-		secure, err := s.readServerTLS(t)
+		l := &s.Config.Listeners[i]
+		secure, err := l.TLS.Read(s.Files, s.Secrets...)
 		if err != nil {
 			problems = append(problems, fmt.Errorf("listeners[%d]: %w", i, err))
 			continue
 		}
-		if before != nil && i < len(before.ListenerTLS) && s.sameTLS(before, t, &before.Config.Listeners[i].TLS) {
-			secure = before.ListenerTLS[i]
+		if at := before.Listener(l.Address); at >= 0 && s.sameTLS(before, &l.TLS, &before.Config.Listeners[at].TLS) {
+			secure = before.ListenerTLS[at]
 		}
 		s.ListenerTLS[i] = secure
 	}
 	return errors.Join(problems...)
+}
+
+// Listener returns the index of the listener at an address, or -1. s may be nil.
+func (s *Settings) Listener(address string) int {
+	if s == nil {
+		return -1
+	}
+	return slices.IndexFunc(s.Config.Listeners, func(l config.Listener) bool { return l.Address == address })
 }
 
 // readBackendTLS reads certificates and authorities for connections to fleets and Shields. Unchanged ones are

@@ -29,8 +29,12 @@ func (s *Server) Check(at strictyaml.At) {
 // Files returns the names of the files, some of which may be empty.
 func (s *Server) Files() []string { return []string{s.CertFile, s.KeyFile, s.ClientCAFile} }
 
-// Read reads the files. It returns nil without an error for a cleartext port.
-func (s *Server) Read(files Files) (*tls.Config, error) {
+// Read reads the files. It returns nil without an error for a cleartext port. Servers with the same secrets and the same
+// certificate resume each other's sessions, unless they accept client certificates: a holder of the secrets could make
+// a ticket with any certificate.
+//
+// The configuration of a connection is a copy of the result, whose NextProtos are those of an HTTP server.
+func (s *Server) Read(files Files, secrets ...[]byte) (*tls.Config, error) {
 	if s.CertFile == "" {
 		return nil, nil
 	}
@@ -38,7 +42,8 @@ func (s *Server) Read(files Files) (*tls.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tls: %w", err)
 	}
-	t := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
+	t := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair},
+		NextProtos: []string{"h2", "http/1.1"}}
 	if s.ClientCAFile != "" {
 		if t.ClientCAs, err = CertPool(s.ClientCAFile, files); err != nil {
 			return nil, fmt.Errorf("tls.client_ca_file: %w", err)
@@ -47,6 +52,8 @@ func (s *Server) Read(files Files) (*tls.Config, error) {
 		if s.Optional {
 			t.ClientAuth = tls.VerifyClientCertIfGiven
 		}
+		secrets = nil
 	}
+	limitSessions(t, secrets)
 	return t, nil
 }

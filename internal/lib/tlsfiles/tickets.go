@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"encoding/binary"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -12,41 +13,84 @@ import (
 	"github.com/capgate/capgate/internal/lib/sharedkey"
 )
 
-// Session tickets have a key for each period. A ticket can be used in its period and in keptPeriods further ones, and
-// one period early, for replicas whose clocks differ.
+// A session ends sessionAge after its full handshake, however often it is resumed. Shared tickets have a key for each
+// period. A ticket can be used in its period and in keptPeriods further ones, and one period early, for replicas whose
+// clocks differ.
 const (
+	sessionAge   = 24 * time.Hour
 	ticketPeriod = 12 * time.Hour
 	keptPeriods  = 2
 )
 
-// ShareSessions makes servers with the same secrets and the same authorities of client certificates accept each
-// other's session tickets. The first secret encrypts, all decrypt. now is the clock; nil means the system's.
+// fullHandshake precedes the time of the full handshake in tls.SessionState.Extra, in seconds.
+const fullHandshake = "capgate full handshake "
+
+// tickets encrypts the session tickets of a port. crypto/tls gives each ticket a new time, so tickets adds that of the
+// full handshake.
 //
-// Tickets of TLS 1.2 have random keys of this process alone: with the key of a ticket, a recorded connection can be
-// decrypted. A connection of TLS 1.3 also has a key exchange of its own.
-func (s *Server) ShareSessions(t *tls.Config, secrets [][]byte, files Files, now func() time.Time) error {
-	authorities, err := []byte(nil), error(nil)
-	if s.ClientCAFile != "" {
-		if authorities, err = files.Read(s.ClientCAFile); err != nil {
-			return err
-		}
-	}
-	if now == nil {
-		now = time.Now
-	}
-	bond := sha256.Sum256(append([]byte{byte(t.ClientAuth)}, authorities...))
-	k := &tickets{secrets: secrets, bond: bond[:], now: now, own: t.Clone()}
-	t.WrapSession, t.UnwrapSession = k.wrap, k.unwrap
-	return nil
+// With secrets, servers with the same certificate accept each other's tickets of TLS 1.3. The first secret encrypts,
+// all decrypt. All other tickets have random keys of this Config alone. With the key of a ticket of TLS 1.2, a recorded
+// connection can be decrypted; a connection of TLS 1.3 also has a key exchange of its own.
+type tickets struct {
+	port    *tls.Config
+	own     *tls.Config // has the random keys
+	secrets [][]byte    // may be empty
+	bond    []byte      // to the certificate of the server
+	current atomic.Pointer[ticketKeys]
 }
 
-// tickets encrypts session tickets.
-type tickets struct {
-	secrets [][]byte
-	bond    []byte // to the authentication of clients, whose certificates are in tickets
-	now     func() time.Time
-	own     *tls.Config // for the tickets of TLS 1.2
-	current atomic.Pointer[ticketKeys]
+// limitSessions limits the age of the sessions of a port, and shares them if there are secrets.
+func limitSessions(port *tls.Config, secrets [][]byte) {
+	bond := sha256.Sum256(port.Certificates[0].Certificate[0])
+	k := &tickets{port: port, own: port.Clone(), secrets: secrets, bond: bond[:]}
+	port.GetConfigForClient = k.connection
+}
+
+// connection implements tls.Config.GetConfigForClient.
+func (k *tickets) connection(*tls.ClientHelloInfo) (*tls.Config, error) {
+	c := k.port.Clone()
+	var began time.Time // of the session that the client has shown last; crypto/tls resumes no earlier one
+	c.UnwrapSession = func(ticket []byte, at tls.ConnectionState) (*tls.SessionState, error) {
+		session, err := k.unwrap(ticket, at)
+		if session == nil || err != nil {
+			return nil, err
+		}
+		if began = beginning(session); k.now().Sub(began) > sessionAge {
+			return nil, nil
+		}
+		return session, nil
+	}
+	c.WrapSession = func(at tls.ConnectionState, session *tls.SessionState) ([]byte, error) {
+		if !at.DidResume {
+			began = k.now()
+		}
+		session.Extra = append(session.Extra, strconv.AppendInt([]byte(fullHandshake), began.Unix(), 10))
+		return k.wrap(at, session)
+	}
+	return c, nil
+}
+
+// beginning returns the time of a session's full handshake. It is the year 1970 if the session has none.
+func beginning(session *tls.SessionState) time.Time {
+	for _, extra := range session.Extra {
+		if text, ok := strings.CutPrefix(string(extra), fullHandshake); ok {
+			seconds, _ := strconv.ParseInt(text, 10, 64)
+			return time.Unix(seconds, 0)
+		}
+	}
+	return time.Unix(0, 0)
+}
+
+func (k *tickets) now() time.Time {
+	if k.port.Time != nil {
+		return k.port.Time()
+	}
+	return time.Now()
+}
+
+// shares reports whether other servers accept the tickets of a connection.
+func (k *tickets) shares(at tls.ConnectionState) bool {
+	return len(k.secrets) > 0 && at.Version >= tls.VersionTLS13
 }
 
 // ticketKeys are the keys of a period and of those around it.
@@ -81,9 +125,9 @@ func (c *ticketKeys) shift(age int) uint32 {
 	return -uint32(age)
 }
 
-// wrap implements tls.Config.WrapSession.
+// wrap encrypts a session.
 func (k *tickets) wrap(at tls.ConnectionState, session *tls.SessionState) ([]byte, error) {
-	if at.Version < tls.VersionTLS13 {
+	if !k.shares(at) {
 		return k.own.EncryptTicket(at, session)
 	}
 	keys, err := k.keys()
@@ -97,9 +141,9 @@ func (k *tickets) wrap(at tls.ConnectionState, session *tls.SessionState) ([]byt
 	return append(binary.BigEndian.AppendUint32(nil, keys.period), keys.of[0].Seal(k.bond, text)...), nil
 }
 
-// unwrap implements tls.Config.UnwrapSession. A ticket that cannot be decrypted means a full handshake.
+// unwrap decrypts a ticket. It returns nil for one that cannot be decrypted, which means a full handshake.
 func (k *tickets) unwrap(ticket []byte, at tls.ConnectionState) (*tls.SessionState, error) {
-	if at.Version < tls.VersionTLS13 {
+	if !k.shares(at) {
 		return k.own.DecryptTicket(ticket, at)
 	}
 	keys, err := k.keys()

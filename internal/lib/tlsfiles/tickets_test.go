@@ -3,10 +3,9 @@ package tlsfiles_test
 import (
 	"bytes"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
-	"io"
 	"io/fs"
-	"net"
 	"testing"
 	"time"
 
@@ -36,97 +35,129 @@ type replica struct {
 	clock   time.Duration // its difference
 }
 
-// visit connects to a replica, and reports whether the session was resumed. The handshake ends with a byte of each
-// side, so that the client has the ticket.
-func visit(t *testing.T, server, client *tls.Config) (resumed bool) {
+// config returns the configuration of a replica whose clock is ahead of the system's.
+func (r *replica) config(t *testing.T, all files) *tls.Config {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	c, err := r.files.Read(all, r.secrets...)
 	check.Must(t, err)
-	defer func() { _ = ln.Close() }()
-	served := make(chan error, 1)
-	go func() {
-		nc, err := ln.Accept()
-		if err == nil {
-			tc, b := tls.Server(nc, server), make([]byte, 1)
-			if _, err = tc.Read(b); err == nil {
-				_, err = tc.Write(b)
-			}
-			_ = tc.Close()
-		}
-		served <- err
-	}()
-	c, err := tls.Dial("tcp", ln.Addr().String(), client)
-	check.Must(t, err)
-	defer func() { _ = c.Close() }()
-	_, err = c.Write([]byte{1})
-	check.Must(t, err)
-	_, err = io.ReadFull(c, make([]byte, 1))
-	check.Must(t, err)
-	check.Must(t, check.Received(t, served, "the end of the server"))
-	return c.ConnectionState().DidResume
+	c.Time = func() time.Time { return time.Now().Add(r.clock) }
+	return c.Clone()
 }
 
-// TestReplicasShareSessions: a client resumes its session at another replica with the same secret, for a time, and has
-// a full handshake everywhere else.
+const day = 24 * time.Hour
+
+// TestReplicasShareSessions: a client resumes its session at another replica with the same secret and certificate, for
+// a time, unless one of them accepts client certificates. It has a full handshake everywhere else.
 func TestReplicasShareSessions(t *testing.T) {
 	t.Parallel()
-	authority, other := certtest.New(t), certtest.New(t)
+	authority := certtest.New(t)
 	cert, key := certtest.PEMOf(t, authority.Server(t))
-	all := files{"cert": cert, "key": key, "ca": authority.PEM, "ca2": authority.PEM + other.PEM}
-	open, ask := tlsfiles.Server{CertFile: "cert", KeyFile: "key"}, tlsfiles.Server{
-		CertFile: "cert", KeyFile: "key", ClientCAFile: "ca", Optional: true}
-	askOthers := ask
-	askOthers.ClientCAFile = "ca2"
+	cert2, key2 := certtest.PEMOf(t, authority.Server(t))
+	all := files{"cert": cert, "key": key, "cert2": cert2, "key2": key2, "ca": authority.PEM}
+	open, renewed := tlsfiles.Server{CertFile: "cert", KeyFile: "key"}, tlsfiles.Server{CertFile: "cert2", KeyFile: "key2"}
+	verify, need := open, open
+	verify.ClientCAFile, verify.Optional, need.ClientCAFile = "ca", true, "ca"
 	one, two := [][]byte{secret(1)}, [][]byte{secret(2), secret(1)}
-	const day = 24 * time.Hour
 	for name, test := range map[string]struct {
 		first, second replica
 		version       uint16
 		resumed       bool
 	}{
-		"the same secret":      {replica{one, open, 0}, replica{one, open, 0}, 0, true},
-		"a former secret":      {replica{one, open, 0}, replica{two, open, 0}, 0, true},
-		"another secret":       {replica{one, open, 0}, replica{two[:1], open, 0}, 0, false},
-		"TLS 1.2":              {replica{one, open, 0}, replica{one, open, 0}, tls.VersionTLS12, false},
-		"a day later":          {replica{one, open, 0}, replica{one, open, day}, 0, true},
-		"a clock behind":       {replica{one, open, day / 2}, replica{one, open, 0}, 0, true},
-		"later than a day":     {replica{one, open, 0}, replica{one, open, day + day/2}, 0, false},
-		"a clock far behind":   {replica{one, open, day}, replica{one, open, 0}, 0, false},
-		"the same authorities": {replica{one, ask, 0}, replica{one, ask, 0}, 0, true},
-		"other authorities":    {replica{one, ask, 0}, replica{one, askOthers, 0}, 0, false},
-		"a port without them":  {replica{one, open, 0}, replica{one, ask, 0}, 0, false},
+		"the same secret":       {replica{one, open, 0}, replica{one, open, 0}, 0, true},
+		"a former secret":       {replica{one, open, 0}, replica{two, open, 0}, 0, true},
+		"another secret":        {replica{one, open, 0}, replica{two[:1], open, 0}, 0, false},
+		"no secret":             {replica{nil, open, 0}, replica{nil, open, 0}, 0, false},
+		"TLS 1.2":               {replica{one, open, 0}, replica{one, open, 0}, tls.VersionTLS12, false},
+		"another certificate":   {replica{one, open, 0}, replica{one, renewed, 0}, 0, false},
+		"almost a day later":    {replica{one, open, 0}, replica{one, open, day - time.Minute}, 0, true},
+		"a clock behind":        {replica{one, open, day / 2}, replica{one, open, 0}, 0, true},
+		"later than a day":      {replica{one, open, 0}, replica{one, open, day + time.Minute}, 0, false},
+		"a clock far behind":    {replica{one, open, day}, replica{one, open, 0}, 0, false},
+		"client certificates":   {replica{one, need, 0}, replica{one, need, 0}, 0, false},
+		"optional ones":         {replica{one, verify, 0}, replica{one, verify, 0}, 0, false},
+		"from a port without":   {replica{one, open, 0}, replica{one, verify, 0}, 0, false},
+		"from optional ones":    {replica{one, verify, 0}, replica{one, open, 0}, 0, false},
+		"from optional to need": {replica{one, verify, 0}, replica{one, need, 0}, 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			began := time.Unix(1e9, 0)
-			config := func(r replica) *tls.Config {
-				c, err := r.files.Read(all)
-				check.Must(t, err)
-				clock := func() time.Time { return began.Add(r.clock) }
-				check.Must(t, r.files.ShareSessions(c, r.secrets, all, clock))
-				return c.Clone()
-			}
-			first, second := config(test.first), config(test.second)
-			client := &tls.Config{RootCAs: authority.Pool, MaxVersion: test.version,
-				ClientSessionCache: tls.NewLRUClientSessionCache(1)}
-			if visit(t, first, client) {
+			first, second := test.first.config(t, all), test.second.config(t, all)
+			client := authority.Visitor(authority.Client(t, nil, "spiffe://example.org/a"))
+			client.MaxVersion = test.version
+			if certtest.Visit(t, first, client) {
 				t.Fatal("the first handshake resumed a session")
 			}
-			if resumed := visit(t, second, client); resumed != test.resumed {
+			if resumed := certtest.Visit(t, second, client); resumed != test.resumed {
 				t.Errorf("resumed: %v, want %v", resumed, test.resumed)
 			}
-			if !visit(t, second, client) {
+			if !certtest.Visit(t, second, client) {
 				t.Error("the same replica does not resume its own session")
 			}
 		})
 	}
 }
 
+// TestSessionsEnd: a session that is resumed again and again ends a day after its full handshake, at one replica and
+// across replicas. The next one lasts as long.
+func TestSessionsEnd(t *testing.T) {
+	t.Parallel()
+	authority := certtest.New(t)
+	cert, key := certtest.PEMOf(t, authority.Server(t))
+	all := files{"cert": cert, "key": key, "ca": authority.PEM}
+	open := tlsfiles.Server{CertFile: "cert", KeyFile: "key"}
+	need := open
+	need.ClientCAFile = "ca"
+	for name, test := range map[string]struct {
+		replica
+		version uint16
+		shared  bool
+	}{
+		"shared":                         {replica{[][]byte{secret(1)}, open, 0}, 0, true},
+		"no secret":                      {replica{nil, open, 0}, 0, false},
+		"client certificates":            {replica{[][]byte{secret(1)}, need, 0}, 0, false},
+		"TLS 1.2":                        {replica{[][]byte{secret(1)}, open, 0}, tls.VersionTLS12, false},
+		"TLS 1.2 and client certificate": {replica{nil, need, 0}, tls.VersionTLS12, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			at, err := test.files.Read(all, test.secrets...)
+			check.Must(t, err)
+			began := time.Now()
+			later := func(c *x509.Certificate) { c.NotAfter = began.Add(10 * day) }
+			client := authority.Visitor(authority.Client(t, later, "spiffe://example.org/a"))
+			client.MaxVersion = test.version
+			for visit := range 24 {
+				now := began.Add(time.Duration(visit) * 5 * time.Hour)
+				if test.shared {
+					at, err = test.files.Read(all, test.secrets...)
+					check.Must(t, err)
+				}
+				at.Time = func() time.Time { return now }
+				if resumed, want := certtest.Visit(t, at, client), visit%5 != 0; resumed != want {
+					t.Fatalf("visit %d after %v: resumed %v, want %v", visit, now.Sub(began), resumed, want)
+				}
+			}
+		})
+	}
+}
+
+// perConnection returns the configuration of a new connection to a port with a secret.
+func perConnection(t *testing.T, authority *certtest.Authority) *tls.Config {
+	t.Helper()
+	cert, key := certtest.PEMOf(t, authority.Server(t))
+	server := tlsfiles.Server{CertFile: "cert", KeyFile: "key"}
+	port, err := server.Read(files{"cert": cert, "key": key}, secret(1))
+	check.Must(t, err)
+	c, err := port.GetConfigForClient(nil)
+	check.Must(t, err)
+	c.GetConfigForClient = nil
+	return c
+}
+
 // TestForeignTicketsAreIgnored: what is no ticket means a full handshake, and no error.
 func TestForeignTicketsAreIgnored(t *testing.T) {
 	t.Parallel()
-	var c tls.Config
-	check.Must(t, (&tlsfiles.Server{}).ShareSessions(&c, [][]byte{secret(1)}, files{}, nil))
+	c := perConnection(t, certtest.New(t))
 	for _, ticket := range [][]byte{nil, {1}, make([]byte, 4), make([]byte, 200)} {
 		for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 			if s, err := c.UnwrapSession(ticket, tls.ConnectionState{Version: version}); s != nil || err != nil {
@@ -140,15 +171,14 @@ func TestForeignTicketsAreIgnored(t *testing.T) {
 func TestATicketIsOfItsPeriod(t *testing.T) {
 	t.Parallel()
 	authority := certtest.New(t)
-	server := &tls.Config{Certificates: []tls.Certificate{authority.Server(t)}}
-	check.Must(t, (&tlsfiles.Server{}).ShareSessions(server, [][]byte{secret(1)}, files{}, nil))
+	server := perConnection(t, authority)
 	wrap, tickets := server.WrapSession, make(chan []byte, 1)
 	server.WrapSession = func(at tls.ConnectionState, session *tls.SessionState) ([]byte, error) {
 		ticket, err := wrap(at, session)
 		tickets <- ticket
 		return ticket, err
 	}
-	visit(t, server, &tls.Config{RootCAs: authority.Pool, ClientSessionCache: tls.NewLRUClientSessionCache(1)})
+	certtest.Visit(t, server, authority.Visitor())
 	ticket := check.Received(t, tickets, "the ticket")
 	at := tls.ConnectionState{Version: tls.VersionTLS13}
 	if s, err := server.UnwrapSession(ticket, at); s == nil || err != nil {
