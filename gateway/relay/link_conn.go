@@ -2,6 +2,7 @@ package relay
 
 import (
 	"crypto/tls"
+	"errors"
 	"net"
 	"sync"
 	"time"
@@ -28,10 +29,12 @@ type connLink struct {
 	sent   int64    // bytes; of the writer alone
 
 	// With input, the link waits for bytes without a read buffer, and has a long one only while there is much to read.
-	input  accept.Input // the socket below TLS; nil means unknown
-	taken  int64        // number of its records that were read from TLS at least
-	filled bool         // the last read has filled its buffer
-	long   bool         // the next read has a long buffer; guarded by the shard
+	input accept.Input // the socket below TLS; nil means unknown
+	// taken is the number of its records that were read from TLS at least. There may be more of them: messages of a
+	// handshake, key updates, and records that fill a short buffer. A read that finds no input corrects it.
+	taken  int64
+	filled bool // the last read has filled its buffer
+	long   bool // the next read has a long buffer; guarded by the shard
 }
 
 // connBuffer is the size of the writer's buffer, as of a socket. The others are those of a read, after the room for a
@@ -74,7 +77,9 @@ func newConnLink(nc net.Conn) *connLink {
 		scheduled: make(chan struct{}, 1)}
 	if tc, ok := nc.(*tls.Conn); ok {
 		l.socket, _ = tc.NetConn().(gatherer)
-		l.input, _ = tc.NetConn().(accept.Input)
+		if l.input, _ = tc.NetConn().(accept.Input); l.input != nil {
+			l.input.NoWait()
+		}
 		if tc.ConnectionState().Version >= tls.VersionTLS13 {
 			l.taken = 1 // the last message of the handshake
 		}
@@ -83,13 +88,17 @@ func newConnLink(nc net.Conn) *connLink {
 	return l
 }
 
-// read reads into a buffer, which it returns. It waits without one.
+// read reads into a buffer, which it returns. It waits without one, and may read nothing.
 func (l *connLink) read() (buf []byte, n int, err error) {
 	if l.drained() {
 		l.input.Await()
 	}
 	buf = l.readBuffer()
 	n, err = l.nc.Read(buf[frameHeaderLen:])
+	if errors.Is(err, accept.ErrNoInput) {
+		l.taken, l.filled = l.input.Records(), false
+		return buf, n, nil
+	}
 	if l.filled = n == len(buf)-frameHeaderLen; !l.filled || len(buf) == longRead {
 		l.taken++
 	}

@@ -169,6 +169,9 @@ func (c *handshakeConn) release() {
 
 // Read implements net.Conn.
 func (c *handshakeConn) Read(p []byte) (int, error) {
+	if !c.mayRead() {
+		return 0, ErrNoInput
+	}
 	n, err := c.unlimited(p, c.Conn.Read)
 	c.records.add(p[:n])
 	if err := c.chargeRecords(); err != nil {

@@ -2,6 +2,7 @@ package accept
 
 import (
 	"encoding/binary"
+	"io"
 	"math/rand/v2"
 	"net"
 	"testing"
@@ -56,26 +57,91 @@ func TestAwait(t *testing.T) {
 	check.Must(t, err)
 	defer server.Close()
 	c := &handshakeConn{Gatherer: Gatherer{Conn: server}}
+	c.NoWait()
+	found := make(chan bool, 2)
+	ready := c.socket.ready
+	c.socket.ready = func(fd uintptr) bool {
+		ok := ready(fd)
+		found <- ok
+		return ok
+	}
+	await := func(want bool) {
+		if ok := check.Received(t, found, "a look at the socket"); ok != want {
+			t.Errorf("the socket is ready: %v, want %v", ok, want)
+		}
+	}
 	for range 3 {
-		ready := make(chan struct{})
+		ended := make(chan struct{})
 		go func() {
-			defer close(ready)
+			defer close(ended)
 			c.Await()
 		}()
+		await(false)
 		_, err = client.Write([]byte("ab"))
 		check.Must(t, err)
-		check.Received(t, ready, "the socket to be ready")
+		await(true)
+		check.Received(t, ended, "the socket to be ready")
 		var b [1]byte
 		_, err = server.Read(b[:])
 		check.Must(t, err)
 		c.Await() // the other byte is unread
+		await(true)
 		_, err = server.Read(b[:])
 		check.Must(t, err)
 	}
 	check.Must(t, client.Close())
 	c.Await()
+	await(true)
 	c = &handshakeConn{Gatherer: Gatherer{Conn: struct{ net.Conn }{server}}} // no socket
+	c.NoWait()
 	c.Await()
+}
+
+// TestNoWait: a read returns ErrNoInput instead of waiting, but waits for the rest of a record after Await.
+func TestNoWait(t *testing.T) {
+	t.Parallel()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	check.Must(t, err)
+	defer ln.Close()
+	client, err := net.Dial("tcp", ln.Addr().String())
+	check.Must(t, err)
+	defer client.Close()
+	server, err := ln.Accept()
+	check.Must(t, err)
+	defer server.Close()
+	c := &handshakeConn{Gatherer: Gatherer{Conn: server}, done: true, peer: &Peer{}}
+	c.NoWait()
+	buf := make([]byte, 100)
+	read := func(want int, wantErr error) {
+		t.Helper()
+		if n, err := c.Read(buf); n != want || err != wantErr {
+			t.Errorf("%d bytes, %v; want %d, %v", n, err, want, wantErr)
+		}
+	}
+	write := func(text string) {
+		_, err := client.Write([]byte(text))
+		check.Must(t, err)
+	}
+	read(0, ErrNoInput)
+	const half, rest = "\x17\x03\x03\x00\x02a", "b"
+	for range 3 {
+		write(half)
+		c.Await()
+		read(len(half), nil)
+		waiting := make(chan struct{})
+		go func() {
+			defer close(waiting)
+			read(len(rest), nil)
+		}()
+		write(rest)
+		check.Received(t, waiting, "the rest of the record")
+		read(0, ErrNoInput)
+	}
+	write(half)
+	c.Await()
+	check.Must(t, client.Close())
+	read(len(half), nil)
+	read(0, io.EOF)
 }
 
 // TestLongRecordsAreCharged: the memory that crypto/tls keeps for a long record is charged once.
@@ -107,6 +173,21 @@ func TestLongRecordsAreCharged(t *testing.T) {
 	}
 	if err := read(16 << 10); err != ErrNoMemory {
 		t.Errorf("a record without room: %v", err)
+	}
+}
+
+// TestRecordsOfNoTLSAreNotCharged: the header of a record that is longer than TLS permits charges no more than the
+// longest record.
+func TestRecordsOfNoTLSAreNotCharged(t *testing.T) {
+	t.Parallel()
+	account := &limitedAccount{left: 1 << 20}
+	p := &Peer{}
+	p.memory.Begin(account, 0)
+	c := &handshakeConn{done: true, peer: p}
+	c.records.add([]byte{applicationRecord, 3, 3, 0xff, 0xff})
+	check.Must(t, c.chargeRecords())
+	if used := 1<<20 - account.left; used != 2*(maxRecord-recordFree) {
+		t.Errorf("%d bytes are charged", used)
 	}
 }
 
