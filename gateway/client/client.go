@@ -45,7 +45,8 @@ func New(p *relay.Peer) any {
 // Of returns the Conn of a connection.
 func Of(p *relay.Peer) *Conn { return p.Value.(*Conn) }
 
-// Proof returns the proof of a connection, for its own calls alone, of which its shard runs one at a time.
+// Proof returns the proof of a connection. Only calls of that connection may use it, on its shard, which runs one of
+// them at a time.
 func Proof(p *relay.Peer) *tenant.Proof {
 	if p.Internal {
 		return nil

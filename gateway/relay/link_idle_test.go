@@ -18,6 +18,7 @@ import (
 type reader struct {
 	received int      // bytes since the last Await
 	waits    chan int // each Await, with the bytes received before it
+	done     chan struct{}
 }
 
 // watched reports when the link waits without a buffer.
@@ -27,7 +28,10 @@ type watched struct {
 }
 
 func (w *watched) Await() {
-	w.r.waits <- w.r.received
+	select {
+	case w.r.waits <- w.r.received:
+	case <-w.r.done:
+	}
 	w.r.received = 0
 	w.Input.Await()
 }
@@ -64,7 +68,7 @@ func TestIdleLinksHaveNoBuffer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := &reader{waits: make(chan int, 16)}
+			r := &reader{waits: make(chan int, 16), done: make(chan struct{})}
 			s := accept.New(accept.Config{Log: slog.New(slog.DiscardHandler), SetupTimeout: check.Patience,
 				Limits:   accept.Limits{MaxConns: 1, MaxNetworkConns: 1},
 				Panicked: func(_ string, v any) { t.Error(v) }}, r, http.NotFoundHandler())
@@ -74,6 +78,7 @@ func TestIdleLinksHaveNoBuffer(t *testing.T) {
 			ln, served := check.Listen(t), make(chan error, 1)
 			go func() { served <- s.Serve(ln, &at) }()
 			check.Cleanup(t, func() {
+				close(r.done)
 				s.Close()
 				check.Must(t, check.Received(t, served, "the end of serving"))
 				s.Wait()

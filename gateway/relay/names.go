@@ -1,6 +1,7 @@
 package relay
 
-// nameSet is a set of header names. A name that is missing from it is certainly not there.
+// nameSet is a set of header names that may have false positives: a request has no header whose name is missing from
+// its set.
 type nameSet uint64
 
 // setOf returns the set with one name. Names of different length, or with another last or middle byte, mostly differ.

@@ -13,8 +13,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
-// TestConnectionsHaveAName: the list of Redis's clients shows the program and its version, also of a user who has no
-// permission for commands about clients. A wrong password is no connection.
+// TestConnectionsHaveAName: the list of Redis's clients shows the program and its version, even if its user has no
+// permission for commands about clients. A connection with a wrong password fails.
 func TestConnectionsHaveAName(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -3,8 +3,8 @@ package tenant
 import "encoding/binary"
 
 // Proof remembers the last API key that a connection has shown, so that its next call with the same one needs no hash.
-// The caller must not use it from two goroutines at the same time. The text never leaves the process, and is kept as
-// long as the connection, which has it in each of its calls.
+// The caller must not use it from two goroutines at the same time. The text never leaves the process. It is kept until
+// the connection ends, which shows it in each call.
 type Proof struct {
 	key  *cachedKey // that the text matched; nil: none
 	text [credentialWords]uint64

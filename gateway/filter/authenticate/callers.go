@@ -100,6 +100,8 @@ func (c *Callers) ask(ctx context.Context, t *filter.Call, s *State, claim tenan
 	if !place.Reserve(1) {
 		return rejectedStrangers
 	}
+	// The lookup runs on a goroutine of its own, so it must not have the Proof of the connection, which belongs to the
+	// shard.
 	own := tenant.Credentials{
 		Credential: strings.Clone(claim.Credential), Signature: strings.Clone(claim.Signature),
 		User: strings.Clone(claim.User), Agent: strings.Clone(claim.Agent), Peer: claim.Peer,

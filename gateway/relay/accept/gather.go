@@ -8,7 +8,7 @@ import (
 // Gatherer is the socket of a TLS connection, which makes a write for each record. It collects them into fewer ones.
 type Gatherer struct {
 	net.Conn
-	mu      sync.Mutex // also the goroutine that reads may write, for TLS itself
+	mu      sync.Mutex // the reading goroutine writes too: TLS alerts and key updates
 	holding bool
 	buf     *[GatherBytes]byte // nil means that nothing was collected
 	n       int
