@@ -30,7 +30,9 @@ func (b *notedBudget) Release(n int64) {
 func TestReadBuffersOfTLSAreReleased(t *testing.T) {
 	t.Parallel()
 	authority := certtest.New(t)
-	for name, auth := range map[string]tls.ClientAuthType{"": tls.NoClientCert, "certificate": tls.RequireAnyClientCert} {
+	for name, auth := range map[string]tls.ClientAuthType{
+		"no certificate": tls.NoClientCert, "certificate": tls.RequireAnyClientCert,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			account := &notedBudget{budget{limit: 1 << 30}, make(chan struct{}, 1)}

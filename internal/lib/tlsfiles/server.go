@@ -29,9 +29,9 @@ func (s *Server) Check(at strictyaml.At) {
 // Files returns the names of the files, some of which may be empty.
 func (s *Server) Files() []string { return []string{s.CertFile, s.KeyFile, s.ClientCAFile} }
 
-// Read reads the files. It returns nil without an error for a cleartext port. Servers with the same secrets and the same
-// certificate resume each other's sessions, unless they accept client certificates: a holder of the secrets could make
-// a ticket with any certificate.
+// Read reads the files. It returns nil without an error for a cleartext port. Servers with the same secrets and the
+// same certificate resume each other's sessions, unless they accept client certificates: a holder of the secrets could
+// make a ticket with any certificate.
 //
 // The configuration of a connection is a copy of the result, whose NextProtos are those of an HTTP server.
 func (s *Server) Read(files Files, secrets ...[]byte) (*tls.Config, error) {

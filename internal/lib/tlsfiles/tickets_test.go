@@ -54,7 +54,8 @@ func TestReplicasShareSessions(t *testing.T) {
 	cert, key := certtest.PEMOf(t, authority.Server(t))
 	cert2, key2 := certtest.PEMOf(t, authority.Server(t))
 	all := files{"cert": cert, "key": key, "cert2": cert2, "key2": key2, "ca": authority.PEM}
-	open, renewed := tlsfiles.Server{CertFile: "cert", KeyFile: "key"}, tlsfiles.Server{CertFile: "cert2", KeyFile: "key2"}
+	open := tlsfiles.Server{CertFile: "cert", KeyFile: "key"}
+	renewed := tlsfiles.Server{CertFile: "cert2", KeyFile: "key2"}
 	verify, need := open, open
 	verify.ClientCAFile, verify.Optional, need.ClientCAFile = "ca", true, "ca"
 	one, two := [][]byte{secret(1)}, [][]byte{secret(2), secret(1)}
