@@ -22,16 +22,20 @@ type page[T any] struct {
 // errTooLarge is the error of a page beyond maxPage.
 var errTooLarge = fmt.Errorf("a page is larger than %d bytes", maxPage)
 
+// maxAgain bounds how often a list whose rest has expired is begun again at once.
+const maxAgain = 3
+
 // list replaces the objects by those of the server, and returns their version. After an error nothing has changed.
 func (m *Mirror[T]) list(ctx context.Context) (version string, err error) {
 	next := map[Key]T{}
-	limit, rest := m.o.PageSize, ""
+	limit, rest, again := m.o.PageSize, "", 0
 	for {
 		p, err := m.page(ctx, limit, rest)
 		switch {
-		case expired(err) && rest != "": // the rest of the list has expired: all of it in one page is consistent
+		case expired(err) && rest != "" && again < maxAgain: // larger pages need less time
 			clear(next)
-			limit, rest = 0, ""
+			limit, rest = 10*limit, ""
+			again++
 			continue
 		case errors.Is(err, errTooLarge) && limit > 1:
 			limit /= 2
@@ -66,12 +70,10 @@ func (m *Mirror[T]) tooMany() error {
 	return fmt.Errorf("%s: more than %d objects; watch fewer namespaces", m.resource, m.o.MaxObjects)
 }
 
-// page reads a page of at most limit objects, or all that remain if limit is 0.
+// page reads a page of at most limit objects.
 func (m *Mirror[T]) page(ctx context.Context, limit int, rest string) (*page[T], error) {
 	query := m.resource.query()
-	if limit > 0 {
-		query.Set("limit", strconv.Itoa(limit))
-	}
+	query.Set("limit", strconv.Itoa(limit))
 	if rest != "" {
 		query.Set("continue", rest)
 	}

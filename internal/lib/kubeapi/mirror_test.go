@@ -259,7 +259,7 @@ func TestBookmark(t *testing.T) {
 	}
 }
 
-// TestExpiredPages: if the rest of a list expires, all objects are listed in one page.
+// TestExpiredPages: if the rest of a list expires, all objects are listed again, in larger pages.
 func TestExpiredPages(t *testing.T) {
 	t.Parallel()
 	s := kubetest.Start(t)
@@ -271,6 +271,23 @@ func TestExpiredPages(t *testing.T) {
 	f.has(t, "a/s0 IPv4", "a/s1 IPv4", "a/s2 IPv4", "a/s3 IPv4", "a/s4 IPv4")
 	if n := s.Requests("list", plural); n != 3 {
 		t.Errorf("%d requests, want a page, an expired one, and all", n)
+	}
+}
+
+// TestExpiredPagesOfLargeObjects: all objects together do not fit into one page.
+func TestExpiredPagesOfLargeObjects(t *testing.T) {
+	t.Parallel()
+	s := kubetest.Start(t)
+	for i := range 5 {
+		large := object("IPv4")
+		large["padding"] = strings.Repeat("x", 4<<20)
+		s.Put(plural, "a", fmt.Sprint("s", i), large)
+	}
+	s.ExpireAfterPage()
+	f := follow(t, s, slicesIn("a"), kubeapi.Options{PageSize: 2})
+	f.has(t, "a/s0 IPv4", "a/s1 IPv4", "a/s2 IPv4", "a/s3 IPv4", "a/s4 IPv4")
+	if n := f.State().Failures; n != 0 {
+		t.Errorf("%d failures", n)
 	}
 }
 

@@ -2,6 +2,7 @@ package strictyaml_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -67,5 +68,24 @@ func TestFill(t *testing.T) {
 	strictyaml.Fill(&got)
 	if got.Wait != 5*time.Second || got.Count != 4 || got.Word != "b" || got.On || got.Size != 0 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestReadingStopsAfterManyErrors: the time that a file takes is not the product of its items and its errors.
+func TestReadingStopsAfterManyErrors(t *testing.T) {
+	t.Parallel()
+	r := &strictyaml.Reader{File: "f.yaml"}
+	root, ok := r.Document([]byte("["+strings.Repeat("{}, ", 100_000)+"]"), "a list", "one is required")
+	if !ok {
+		t.Fatal(r.Err())
+	}
+	read := 0
+	r.List(func(at strictyaml.Place) {
+		read++
+		r.Missing(at, "listen", "required")
+	})(root)
+	last := r.Errors[len(r.Errors)-1]
+	if read != len(r.Errors) || read > 1000 || !strings.Contains(last.Text, "may have more problems from here on") {
+		t.Errorf("%d items were read, with %d errors; the last one: %v", read, len(r.Errors), last)
 	}
 }

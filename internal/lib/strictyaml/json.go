@@ -13,7 +13,7 @@ func (r *Reader) JSON(to *json.RawMessage) Field {
 		var out bytes.Buffer
 		before := len(r.Errors)
 		r.writeJSON(at, &out)
-		if len(r.Errors) == before {
+		if len(r.Errors) == before && !r.stopped {
 			*to = out.Bytes()
 		}
 	}
@@ -30,6 +30,9 @@ func (r *Reader) writeJSON(at Place, out *bytes.Buffer) {
 	case yaml.SequenceNode:
 		out.WriteByte('[')
 		for i, n := range at.Node.Content {
+			if r.stopped {
+				return
+			}
 			if i > 0 {
 				out.WriteByte(',')
 			}
@@ -44,9 +47,10 @@ func (r *Reader) writeJSON(at Place, out *bytes.Buffer) {
 func (r *Reader) writeObject(at Place, out *bytes.Buffer) {
 	out.WriteByte('{')
 	seen := make(map[string]int, len(at.Node.Content)/2)
-	for i := 0; i+1 < len(at.Node.Content); i += 2 {
+	for i := 0; i+1 < len(at.Node.Content) && !r.stopped; i += 2 {
 		key := at.Node.Content[i]
 		here := Place{Path: join(at.Path, key.Value), Node: key}
+		r.nodes += len(key.Value) / valueBytes
 		switch first, twice := seen[key.Value]; {
 		case key.Kind != yaml.ScalarNode || key.Tag == "!!merge":
 			r.Fail(here, "a name in JSON must be a string")

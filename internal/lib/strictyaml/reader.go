@@ -18,6 +18,9 @@ import (
 // nodes than fit into memory.
 const maxNodes = 1_000_000
 
+// valueBytes is the length of a text that counts as one more value. An alias repeats a long one.
+const valueBytes = 1 << 10
+
 // The bounds of the errors of one file: their number, and the bytes of a text, which may repeat a value of the file.
 const (
 	maxErrors = 1000
@@ -27,10 +30,11 @@ const (
 // Reader walks the tree of a file and collects its errors.
 type Reader struct {
 	File   string // name of the file in errors
-	Errors Errors // at most 1,000
+	Errors Errors // at most 1,000; the reading stops after the last one
 	// Removed says what to write in place of fields that are no longer there, by path, with [] for the items of a list.
 	Removed map[string]string
-	nodes   int // seen so far
+	nodes   int  // seen so far
+	stopped bool // the rest of the file is not read
 }
 
 // Field reads the value at one place of the file.
@@ -42,20 +46,34 @@ type Place struct {
 	Node *yaml.Node
 }
 
-// Fail records an error at a place.
+// Fail records an error at a place. After too many of them the reading stops.
 func (r *Reader) Fail(at Place, format string, args ...any) {
 	if len(r.Errors) == maxErrors {
 		return
+	}
+	if len(r.Errors) == maxErrors-1 {
+		r.stopped = true
+		format, args = "the file may have more problems from here on; correct the others first", nil
 	}
 	text := untrusted.Clip(fmt.Sprintf(format, args...), maxText)
 	r.Errors = append(r.Errors, Error{File: r.File, Line: max(at.Node.Line, 1), Path: at.Path, Text: text})
 }
 
+// Abort records an error at a place, and ends the reading.
+func (r *Reader) Abort(at Place, format string, args ...any) {
+	r.Fail(at, format, args...)
+	r.stopped = true
+}
+
 // Missing records that a field of at is missing, unless an earlier error explains it.
 func (r *Reader) Missing(at Place, name, text string) {
+	if r.stopped {
+		return
+	}
 	path := join(at.Path, name)
-	for _, e := range r.Errors {
-		if e.Path == at.Path || e.Path == path || strings.HasPrefix(e.Path, path+"[") {
+	item := path + "["
+	for i := range r.Errors {
+		if e := &r.Errors[i]; e.Path == at.Path || e.Path == path || strings.HasPrefix(e.Path, item) {
 			return
 		}
 	}
@@ -126,14 +144,15 @@ func (at Place) find(name string) *yaml.Node {
 // resolve follows an alias, so that every reader sees a value, and errors have the line of its definition. It
 // returns false if the file is too large to go on.
 func (r *Reader) resolve(at Place) (Place, bool) {
-	r.nodes++
-	if r.nodes > maxNodes {
-		if r.nodes == maxNodes+1 {
-			r.Fail(at, "the file has more than %d values; use fewer aliases", maxNodes)
-		}
+	if r.stopped {
 		return at, false
 	}
 	at.Node = resolved(at.Node)
+	r.nodes += 1 + len(at.Node.Value)/valueBytes
+	if r.nodes > maxNodes {
+		r.Abort(at, "the file has more than %d values; use fewer aliases", maxNodes)
+		return at, false
+	}
 	return at, true
 }
 
@@ -148,7 +167,7 @@ func (r *Reader) Mapping(at Place, fields map[string]Field) {
 		return
 	}
 	seen := make(map[string]int, len(at.Node.Content)/2)
-	for i := 0; i+1 < len(at.Node.Content); i += 2 {
+	for i := 0; i+1 < len(at.Node.Content) && !r.stopped; i += 2 {
 		key, value := at.Node.Content[i], at.Node.Content[i+1]
 		here := Place{Path: join(at.Path, key.Value), Node: key}
 		read, is := fields[key.Value]
@@ -185,6 +204,9 @@ func (r *Reader) List(item Field) Field {
 			return
 		}
 		for i, n := range at.Node.Content {
+			if r.stopped {
+				return
+			}
 			item(Place{Path: nth(at.Path, i), Node: n})
 		}
 	}
