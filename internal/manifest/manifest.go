@@ -26,6 +26,32 @@ type Manifest struct {
 // Capability returns the id.
 func (m *Manifest) Capability() string { return m.ID }
 
+// The memory of a value and of a tool without their texts and schemas, in bytes.
+const (
+	valueBytes = 64
+	toolBytes  = 400
+)
+
+// Size estimates the memory of the manifest in bytes.
+func (m *Manifest) Size() int {
+	n := toolBytes + len(m.ID) + len(m.Image) + len(m.DiscoveryTool)
+	for i := range m.Tools {
+		n += m.Tools[i].size()
+	}
+	for _, host := range m.Network.Hosts {
+		n += valueBytes + len(host)
+	}
+	for i := range m.Credentials {
+		n += 2*valueBytes + len(m.Credentials[i].Name) + len(m.Credentials[i].Description)
+	}
+	return n
+}
+
+// size estimates the memory of the tool in bytes.
+func (t *Tool) size() int {
+	return toolBytes + len(t.Name) + len(t.Description) + t.Schema.Size() + t.Output.Size()
+}
+
 // Tool is one function that agents can call.
 type Tool struct {
 	Name              string

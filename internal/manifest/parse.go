@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 	"strings"
 	"time"
@@ -21,8 +22,11 @@ const MaxBytes = 4 << 20
 
 // Parse parses the text of a manifest. Errors use name for it. The error is a strictyaml.Errors with all problems of
 // the file.
-func Parse(name string, data []byte) (*Manifest, error) {
-	p := &parser{Reader: strictyaml.Reader{File: name}, manifest: &Manifest{
+func Parse(name string, data []byte) (*Manifest, error) { return ParseWithin(name, data, math.MaxInt) }
+
+// ParseWithin is Parse with a bound of the Size of the manifest. It stops at the first tool beyond that.
+func ParseWithin(name string, data []byte, size int) (*Manifest, error) {
+	p := &parser{Reader: strictyaml.Reader{File: name}, room: size, manifest: &Manifest{
 		DiscoveryTool: DefaultDiscoveryTool,
 		Network:       Network{Mode: NoNetwork},
 		Filesystem:    NoFilesystem,
@@ -47,6 +51,7 @@ type parser struct {
 	manifest    *Manifest
 	tools       map[string]int // name → line
 	credentials map[string]int // name → line
+	room        int            // for further tools, in bytes
 }
 
 func (p *parser) top(at strictyaml.Place) {

@@ -39,6 +39,10 @@ func (p *parser) tool(at strictyaml.Place) {
 		p.Fail(at.Child("name"), "%s is already in line %d", t.Name, line)
 	}
 	p.tools[t.Name] = at.Node.Line
+	if p.room -= t.size(); p.room < 0 {
+		p.Abort(at, "the tools up to this one take too much memory; use fewer tools, or smaller schemas")
+		return
+	}
 	p.manifest.Tools = append(p.manifest.Tools, t)
 }
 

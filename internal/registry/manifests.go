@@ -46,6 +46,7 @@ func NewManifest(text string) Manifest {
 // Document is a parsed manifest.
 type Document interface {
 	Capability() string
+	Size() int // its memory in bytes
 }
 
 // document is the text of a manifest.

@@ -50,6 +50,8 @@ func TestCostlySchemas(t *testing.T) {
 		"long":    {`{"pattern":"` + strings.Repeat("a", 5000) + `"}`, "a pattern has 5000 bytes"},
 		"names": {`{"patternProperties":{"` + strings.Repeat("(a{1000})", 6) + `":true}}`,
 			"a pattern repeats too much"},
+		"many patterns": {`{"anyOf":[` + list(100, `{"pattern":"(a{1000})(b{1000})%d"}`) + `]}`,
+			"its patterns together repeat too much"},
 		"number": {`{"minimum":1e999999}`, "out of the range of a double"},
 		"digits": {`{"maximum":` + strings.Repeat("9", 10_000) + `}`, "512 digits"},
 		"values": {`{"enum":[` + strings.Repeat("0,", 125_000) + `0]}`, ""},
@@ -224,4 +226,44 @@ func BenchmarkCostliest(b *testing.B) {
 			}
 		})
 	}
+}
+
+// TestSize: Size is at least the memory of a schema, whatever it has most of.
+func TestSize(t *testing.T) { //nolint:paralleltest // it measures the heap of the process
+	for name, one := range map[string]string{
+		"anything":  `{"properties":{` + list(5000, `"p%d":{}`) + `}}`,
+		"booleans":  `{"properties":{` + list(5000, `"p%d":true`) + `}}`,
+		"types":     `{"properties":{` + list(5000, `"p%d":{"type":"string"}`) + `}}`,
+		"described": `{"properties":{` + list(2000, `"p%d":{"type":"string","description":"The name of a city."}`) + `}}`,
+		"enums":     `{"properties":{` + list(5000, `"p%d":{"enum":[1,2,3]}`) + `}}`,
+		"lists":     `{"anyOf":[` + list(1000, `{"allOf":[{},{"not":{"const":%d}}]}`) + `]}`,
+		"values":    `{"enum":[` + list(30_000, `%d`) + `]}`,
+		"objects":   `{"enum":[` + list(15_000, `{"a":%d}`) + `]}`,
+		"empty":     `{"examples":[` + list(15_000, `[%d,[],{}]`) + `]}`,
+		"required":  `{"required":[` + list(20_000, `"p%d"`) + `]}`,
+		"patterns":  `{"anyOf":[` + list(10, `{"pattern":"(a{1000})(b{1000})%d"}`) + `]}`,
+		"classes":   `{"anyOf":[` + list(20, `{"pattern":"\\pL%d"}`) + `]}`,
+		"letters":   `{"anyOf":[` + list(20, `{"pattern":"^[a-z_%d]+(x|y|zz)*$"}`) + `]}`,
+	} {
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		s := compile(t, one)
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		heap := int(after.HeapAlloc) - int(before.HeapAlloc)
+		t.Logf("%s: %d bytes, %d of heap, size %d", name, len(one), heap, s.Size())
+		if heap > s.Size()+1<<20 {
+			t.Errorf("%s: %d bytes of heap, size %d", name, heap, s.Size())
+		}
+	}
+}
+
+// list returns n items.
+func list(n int, format string) string {
+	items := make([]string, n)
+	for i := range items {
+		items[i] = fmt.Sprintf(format, i)
+	}
+	return strings.Join(items, ",")
 }

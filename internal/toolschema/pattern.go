@@ -16,6 +16,7 @@ import (
 const (
 	maxPattern      = 4 << 10 // bytes of a regular expression in a schema
 	maxInstructions = 5000    // of its compiled form
+	maxTotal        = 100_000 // instructions of all expressions of a schema
 	maxRegexValue   = 1 << 10 // bytes of a regular expression in arguments, which is only parsed
 )
 
@@ -125,8 +126,9 @@ func instructions(re *syntax.Regexp) int {
 // patterns compiles the expressions of one schema, and records that one was too costly: the compiler of schemas does
 // not return that error.
 type patterns struct {
-	costly    error
-	unchecked []string
+	costly       error
+	unchecked    []string
+	instructions int
 }
 
 func (e *patterns) compile(text string) (jsonschema.Regexp, error) {
@@ -134,6 +136,11 @@ func (e *patterns) compile(text string) (jsonschema.Regexp, error) {
 	if err == nil && p == nil {
 		e.leaveOut(text)
 		return uncheckedPattern(text), nil
+	}
+	if err == nil {
+		if e.instructions += p.instructions; e.instructions > maxTotal {
+			err = &costlyError{"its patterns together repeat too much; write smaller bounds, or maxLength beside them"}
+		}
 	}
 	if err == nil {
 		return p, nil

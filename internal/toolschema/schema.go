@@ -1,6 +1,7 @@
 package toolschema
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -36,6 +37,7 @@ type Schema struct {
 	canonical []byte
 	secrets   *Secrets
 	unchecked []string
+	size      int
 }
 
 // Compile parses a JSON Schema strictly. The error is for its author, and contains the problem and its place. A
@@ -89,7 +91,7 @@ func parse(text []byte) (s *Schema, doc map[string]any, err error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("has no canonical form: %w", err)
 	}
-	return &Schema{canonical: canonical, secrets: secretsOf(doc, canonical)}, doc, nil
+	return &Schema{canonical: canonical, secrets: secretsOf(doc, canonical), size: sizeOf(canonical)}, doc, nil
 }
 
 // older are the drafts that a schema may be of which is no valid schema of draft 2020-12, and names none.
@@ -172,7 +174,30 @@ func (s *Schema) compileAs(doc map[string]any, draft *jsonschema.Draft) error {
 		return err
 	}
 	s.compiled, s.graph, s.unchecked = compiled, graph, expressions.unchecked
+	s.size += len(graph.subschemas)*subschemaBytes + expressions.instructions*instructionBytes
 	return nil
+}
+
+// The memory of parts of a schema, in bytes, as measured.
+const (
+	subschemaBytes   = 1200
+	instructionBytes = 64
+	objectBytes      = 400
+	valueBytes       = 64
+)
+
+// sizeOf returns the memory of a document and its canonical form.
+func sizeOf(canonical []byte) int {
+	count := func(text string) int { return bytes.Count(canonical, []byte(text)) }
+	return 2*len(canonical) + count("{")*objectBytes + (count("[")+count(","))*valueBytes
+}
+
+// Size estimates the memory of the schema in bytes.
+func (s *Schema) Size() int {
+	if s == nil {
+		return 0
+	}
+	return s.size
 }
 
 // JSON returns the schema as canonical JSON; nil of no schema. The caller must not change it.

@@ -17,6 +17,9 @@ const (
 	manifestName = "manifest.yaml"
 	// maxProblems and maxProblem limit the text of a refusal, which must fit into headers. maxProblem is in bytes.
 	maxProblems, maxProblem = 5, 300
+	// maxManifest bounds the memory of a parsed manifest, in bytes. 1,000 tools with ten described arguments each take
+	// 20 MiB.
+	maxManifest = 32 << 20
 )
 
 // ReadManifest returns the capability of a manifest, or its problems.
@@ -30,7 +33,7 @@ func ReadManifest(text string) (capability string, refusal *call.Refusal) {
 
 // ParseManifest parses a manifest. Its problems are a refusal.
 func ParseManifest(text string) (m *manifest.Manifest, refusal *call.Refusal) {
-	m, err := manifest.Parse(manifestName, []byte(text))
+	m, err := manifest.ParseWithin(manifestName, []byte(text), maxManifest)
 	if err == nil {
 		return m, nil
 	}

@@ -28,14 +28,19 @@ const maxAgain = 3
 // list replaces the objects by those of the server, and returns their version. After an error nothing has changed.
 func (m *Mirror[T]) list(ctx context.Context) (version string, err error) {
 	next := map[Key]T{}
-	limit, rest, again := m.o.PageSize, "", 0
+	limit, rest, again, large := m.o.PageSize, "", 0, false
 	for {
 		p, err := m.page(ctx, limit, rest)
 		switch {
-		case expired(err) && rest != "" && again < maxAgain: // larger pages need less time
+		case expired(err) && rest != "" && again < maxAgain: // the rest of the list has expired
 			clear(next)
-			limit, rest = 10*limit, ""
-			again++
+			rest = ""
+			if again++; !large {
+				limit = 0 // all of it in one page is consistent
+			}
+			continue
+		case errors.Is(err, errTooLarge) && limit == 0:
+			limit, large = m.o.PageSize, true
 			continue
 		case errors.Is(err, errTooLarge) && limit > 1:
 			limit /= 2
@@ -70,10 +75,12 @@ func (m *Mirror[T]) tooMany() error {
 	return fmt.Errorf("%s: more than %d objects; watch fewer namespaces", m.resource, m.o.MaxObjects)
 }
 
-// page reads a page of at most limit objects.
+// page reads a page of at most limit objects, or all that remain if limit is 0.
 func (m *Mirror[T]) page(ctx context.Context, limit int, rest string) (*page[T], error) {
 	query := m.resource.query()
-	query.Set("limit", strconv.Itoa(limit))
+	if limit > 0 {
+		query.Set("limit", strconv.Itoa(limit))
+	}
 	if rest != "" {
 		query.Set("continue", rest)
 	}

@@ -259,7 +259,7 @@ func TestBookmark(t *testing.T) {
 	}
 }
 
-// TestExpiredPages: if the rest of a list expires, all objects are listed again, in larger pages.
+// TestExpiredPages: if the rest of a list expires, all objects are listed in one page.
 func TestExpiredPages(t *testing.T) {
 	t.Parallel()
 	s := kubetest.Start(t)
@@ -274,7 +274,7 @@ func TestExpiredPages(t *testing.T) {
 	}
 }
 
-// TestExpiredPagesOfLargeObjects: all objects together do not fit into one page.
+// TestExpiredPagesOfLargeObjects: objects that do not fit into one page are listed in pages again.
 func TestExpiredPagesOfLargeObjects(t *testing.T) {
 	t.Parallel()
 	s := kubetest.Start(t)

@@ -83,6 +83,7 @@ type Discovery struct {
 type shown struct {
 	problems  problems
 	refused   int // Services without a place
+	waiting   int // Services whose manifests have not been read
 	manifests map[registry.Sum]registry.Document
 }
 
@@ -253,7 +254,7 @@ func (d *Discovery) gather() []registry.Member {
 	announced, refused := admit(announced)
 	next := &shown{refused: before - len(announced)}
 	announced, without := d.manifests.assign(announced, now.texts)
-	next.manifests = d.manifests.documents()
+	next.manifests, next.waiting = d.manifests.documents(), d.manifests.waiting
 	index := indexSlices(now.slices)
 	var parts [][]registry.Member
 	found := map[foundKey]kept{}

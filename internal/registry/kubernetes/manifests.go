@@ -19,6 +19,8 @@ const (
 type manifests struct {
 	reader *reader
 	good   map[kubeapi.Key]manifest // by Service
+	// waiting is the number of Services that are left out until their manifests have been read.
+	waiting int
 }
 
 // manifest is the last valid manifest of a Service. It has no sum if the Service has no annotation.
@@ -38,27 +40,34 @@ type ofNamespace struct {
 // its last valid manifest, as a fleet does when its file becomes invalid, and what it has while another text is read.
 // Namespaces share registry.MaxManifests.
 func (m *manifests) assign(targets []Target, known map[string]named) (assigned []Target, problems []string) {
-	all, needed := &manifests{m.reader, map[kubeapi.Key]manifest{}}, needs{}
+	all, needed := &manifests{reader: m.reader, good: map[kubeapi.Key]manifest{}}, needs{}
 	problem := func(t *Target, text string) {
 		problems = append(problems, fmt.Sprintf("service %s/%s: %s: %s", t.Namespace, t.Service, manifestAnnotation,
 			text))
 	}
 	for i := range targets {
 		t := &targets[i]
-		next, ok, wrong := all.of(t, known, needed)
-		before, had := m.good[t.key()]
-		if !ok && had && before.capability == t.Capability && (wrong == "" || before.named == t.manifest) {
-			next, ok = before, true
+		next := all.of(t, known, needed)
+		before, had := m.before(t)
+		switch {
+		case next.ok && next.document == nil && had && before.sum == next.sum:
+			next.contents = before.contents // the reader does not hold it
+		case !next.ok && had && (next.problem == "" || next.failed || before.named == t.manifest):
+			next.manifest, next.ok = before, true
 			next.text = textKey{}
-			if wrong != "" {
-				wrong += "; the last valid manifest stays in force"
-			}
 		}
-		if ok {
-			all.good[t.key()] = next
+		if next.ok {
+			all.good[t.key()] = next.manifest
+		} else if next.problem == "" {
+			all.waiting++
 		}
-		if wrong != "" {
-			problem(t, wrong)
+		switch {
+		case next.problem != "" && next.ok && next.sum == (registry.Sum{}):
+			problem(t, next.problem+"; the Service stays without one")
+		case next.problem != "" && next.ok:
+			problem(t, next.problem+"; the last valid manifest stays in force")
+		case next.problem != "":
+			problem(t, next.problem)
 		}
 	}
 	fitting := share(all.claims(targets), registry.MaxManifests)
@@ -74,17 +83,30 @@ func (m *manifests) assign(targets []Target, known map[string]named) (assigned [
 		case fits && (one.document != nil || one.sum == registry.Sum{}):
 			t.sum = one.sum
 			assigned = append(assigned, t)
-		default: // a document that fits again is read first
+		case !fits:
 			delete(all.good, t.key())
-			if !fits {
-				problem(&t, fmt.Sprintf("the manifests of the namespace exceed its share of the %d bytes for all",
-					registry.MaxManifests))
+			problem(&t, fmt.Sprintf("the manifests of the namespace exceed its share of the %d bytes of memory for all",
+				registry.MaxManifests))
+		default: // it is read again first
+			delete(all.good, t.key())
+			if before, had := m.before(&t); had {
+				before.text = textKey{}
+				all.good[t.key()], t.sum = before, before.sum
+				assigned = append(assigned, t)
+			} else {
+				all.waiting++
 			}
 		}
 	}
 	m.reader.want(needed)
-	m.good = all.good
+	m.good, m.waiting = all.good, all.waiting
 	return assigned, problems
+}
+
+// before returns what a target had, if it is of the same capability.
+func (m *manifests) before(t *Target) (before manifest, had bool) {
+	before, had = m.good[t.key()]
+	return before, had && before.capability == t.Capability
 }
 
 // claims returns what the manifests of targets claim of registry.MaxManifests. Services of a namespace with the same
@@ -109,39 +131,49 @@ func (m *manifests) claims(targets []Target) (claims []claim[ofNamespace]) {
 	return claims
 }
 
-// of returns the manifest of a target, which may be none, or a problem. There is neither before its ConfigMap has been
-// read. It adds what the target needs.
-func (m *manifests) of(t *Target, known map[string]named, needed needs) (next manifest, ok bool, problem string) {
+// looked is what is known of the manifest that a target names. There is neither a manifest nor a problem before its
+// ConfigMap has been read.
+type looked struct {
+	manifest
+	ok      bool // the manifest may be in force, also with a problem
+	problem string
+	failed  bool // the problem is of the API server, and not of the manifest
+}
+
+// of returns the manifest of a target, which may be none. It adds what the target needs.
+func (m *manifests) of(t *Target, known map[string]named, needed needs) looked {
 	if t.manifest == "" {
-		return manifest{capability: t.Capability}, true, ""
+		return looked{manifest: manifest{capability: t.Capability}, ok: true}
 	}
+	wrong := func(format string, args ...any) looked { return looked{problem: fmt.Sprintf(format, args...)} }
 	name, key, _ := strings.Cut(t.manifest, "/")
 	maps, listed := known[name]
 	if !listed {
-		return next, false, fmt.Sprintf("kubernetes.watch.manifests does not list the ConfigMap %.64q", name)
+		return wrong("kubernetes.watch.manifests does not list the ConfigMap %.64q", name)
 	}
 	object := maps.byNamespace[t.Namespace]
 	if object == nil {
 		if maps.pending.covers(t.Namespace) {
-			return next, false, ""
+			return looked{}
 		}
-		return next, false, fmt.Sprintf("the namespace has no ConfigMap %s", name)
+		return wrong("the namespace has no ConfigMap %s", name)
 	}
 	text := textKey{object.Key(), cmp.Or(key, manifestKey)}
 	needed.add(text, object.ResourceVersion)
-	is, read, err := m.reader.reading(text)
+	is, read, err := m.reader.last(text)
+	found := looked{manifest: manifest{t.manifest, t.Capability, is.contents, text}}
+	found.ok = read && is.problem == "" && is.capability == t.Capability
 	switch {
 	case err != nil:
-		return next, false, fmt.Sprintf("the ConfigMap %s cannot be read: %v", name, err)
-	case !read:
-		return next, false, ""
+		found.ok = found.ok && is.document != nil
+		found.problem, found.failed = fmt.Sprintf("the ConfigMap %s cannot be read: %v", name, err), true
+	case !read || found.ok:
 	case is.problem != "":
-		return next, false, fmt.Sprintf("the ConfigMap %s %s", name, is.problem)
-	case is.capability != t.Capability:
-		return next, false, fmt.Sprintf("the ConfigMap %s has the manifest of %s, and not of %s", name, is.capability,
-			t.Capability)
+		return wrong("the ConfigMap %s %s", name, is.problem)
+	default:
+		return wrong("the ConfigMap %s has the manifest of %s, and not of %s", name, is.capability, t.Capability)
 	}
-	return manifest{t.manifest, t.Capability, is.contents, text}, true, ""
+	return found
 }
 
 // documents returns the manifests in force.

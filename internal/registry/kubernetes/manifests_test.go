@@ -24,6 +24,9 @@ func (d document) Capability() string {
 	return strings.TrimRight(strings.TrimPrefix(string(d), "id: "), " ")
 }
 
+// Size implements registry.Document.
+func (d document) Size() int { return len(d) }
+
 // readManifest accepts documents.
 func readManifest(text string) (registry.Document, *call.Refusal) {
 	if !strings.HasPrefix(text, "id: ") {

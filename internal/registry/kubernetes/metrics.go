@@ -23,9 +23,11 @@ func (d *Discovery) Metrics() *metric.Set {
 	failures := m.Add("failures_total", "Lists and watches that failed.", "resource", "namespace")
 	lists := m.Add("lists_total", "Complete lists of the objects.", "resource", "namespace")
 	refused := m.Add("refused_services", "Services that announce capabilities beyond the share of their namespace.")
+	waiting := m.Add("waiting_services", "Services left out until their manifests have been read.")
 	m.Read = func(w metric.Writer) {
 		w.Gauge(backends, float64(len(d.Members())))
 		w.Gauge(refused, float64(d.shown.Load().refused))
+		w.Gauge(waiting, float64(d.shown.Load().waiting))
 		for _, f := range d.mirrors() {
 			s, r := f.State(), f.Resource()
 			labels := []string{r.Title(), cmp.Or(r.Namespace, anyNamespace)}
@@ -57,6 +59,9 @@ func (d *Discovery) Warnings() (texts []string) {
 			texts = append(texts, fmt.Sprintf("kubernetes: %s cannot be followed for %s, and %s: %v", f.Resource(),
 				staleFor(&s).Round(time.Second), use, s.Err))
 		}
+	}
+	if n := d.shown.Load().waiting; n > 0 {
+		texts = append(texts, fmt.Sprintf("kubernetes: %d Services are left out until their manifests have been read", n))
 	}
 	for _, p := range d.shown.Load().problems.lines() {
 		texts = append(texts, leftOutProblem+": "+p)

@@ -54,8 +54,8 @@ type reading struct {
 // contents are a parsed text.
 type contents struct {
 	sum      registry.Sum
-	size     int
-	document registry.Document // nil: there is none, or it is beyond the share
+	size     int               // of the document in memory
+	document registry.Document // nil: there is none, or it is not held
 }
 
 // attempts are the readings of a ConfigMap.
@@ -67,12 +67,13 @@ type attempts struct {
 }
 
 // reader reads the texts that Services name, one ConfigMap after the other. Namespaces take turns, and so do the
-// ConfigMaps of each. It holds the text of only one ConfigMap at a time.
+// ConfigMaps of each. It holds the texts of only one ConfigMap at a time.
 type reader struct {
 	fetch func(ctx context.Context, of kubeapi.Key, version string) (*configMap, error) // nil: there is none
 	parse func(text string) (registry.Document, *call.Refusal)
-	done  func()          // called after each reading; must not block
-	wait  backoff.Backoff // after failures
+	done  func()                                 // called after each reading; must not block
+	wait  backoff.Backoff                        // after failures
+	pause func(took time.Duration) time.Duration // after a reading of a ConfigMap, before the next one of it
 	wake  chan struct{}
 
 	mu       sync.Mutex
@@ -81,13 +82,22 @@ type reader struct {
 	attempts map[kubeapi.Key]*attempts
 	served   map[string]uint64 // by namespace, the last turn
 	turn     uint64            // of the last reading
+	fresh    int               // size of the documents since the needs were replaced
 	finished chan struct{}     // closed and replaced by progress
 }
 
+// idleShare is the share of time that a ConfigMap which changes all the time is not read, for each that it is.
+const idleShare = 4
+
+// maxFresh bounds the documents that the reader holds before the shares of namespaces are computed again. More are not
+// held, and are read again if they fit.
+const maxFresh = registry.MaxManifests / 2
+
 // newReader returns a reader without needs.
 func newReader(c *kubeapi.Client, o *Options, done func()) *reader {
-	return &reader{parse: o.ReadManifest, done: done, wake: make(chan struct{}, 1),
-		wait:     backoff.Backoff{First: cmp.Or(o.Mirrors.First, time.Second), Max: cmp.Or(o.Mirrors.Max, time.Minute)},
+	wait := backoff.Backoff{First: cmp.Or(o.Mirrors.First, time.Second), Max: cmp.Or(o.Mirrors.Max, time.Minute)}
+	return &reader{parse: o.ReadManifest, done: done, wake: make(chan struct{}, 1), wait: wait,
+		pause:    func(took time.Duration) time.Duration { return min(max(idleShare*took, wait.First), wait.Max) },
 		readings: map[textKey]reading{}, attempts: map[kubeapi.Key]*attempts{}, finished: make(chan struct{}),
 		fetch: func(ctx context.Context, of kubeapi.Key, version string) (*configMap, error) {
 			one := configMaps
@@ -109,12 +119,20 @@ func (r *reader) want(all needs) {
 		}
 		return !needed
 	})
+	r.fresh = 0
 	former := r.served
 	r.served = map[string]uint64{}
 	for of := range all {
-		r.served[of.Namespace] = former[of.Namespace]
+		turn, known := former[of.Namespace]
+		if !known { // it may have been here before
+			turn = r.turn
+		}
+		r.served[of.Namespace] = turn
 	}
-	maps.DeleteFunc(r.attempts, func(of kubeapi.Key, _ *attempts) bool { return all[of].keys == nil })
+	now := time.Now()
+	maps.DeleteFunc(r.attempts, func(of kubeapi.Key, at *attempts) bool {
+		return all[of].keys == nil && !at.next.After(now)
+	})
 	r.progress()
 	signal.Wake(r.wake)
 }
@@ -125,8 +143,8 @@ func (r *reader) progress() {
 	r.finished = make(chan struct{})
 }
 
-// reading returns the result of the last reading of a text. An error is that of the last attempt, if it has failed.
-func (r *reader) reading(text textKey) (one reading, known bool, err error) {
+// last returns the result of the last reading of a text. An error is that of the last attempt, if it has failed.
+func (r *reader) last(text textKey) (one reading, known bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if at := r.attempts[text.Key]; at != nil {
@@ -216,28 +234,43 @@ func (r *reader) begin(of kubeapi.Key) (version string, keys []string) {
 
 // read reads the texts of a ConfigMap that have changed.
 func (r *reader) read(ctx context.Context, of kubeapi.Key) {
+	began := time.Now()
 	version, keys := r.begin(of)
-	found := map[string]reading{}
 	object, err := r.fetch(ctx, of, version)
 	if err == nil && object != nil {
 		for _, key := range keys {
+			if ctx.Err() != nil {
+				return
+			}
 			one := r.parsed(object.Data[key], key)
 			one.asked, one.version = version, object.ResourceVersion
-			found[key] = one
+			r.keep(textKey{of, key}, one)
 		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if at := r.attempts[of]; at != nil {
 		if at.err = err; err == nil && object != nil {
-			*at = attempts{turn: at.turn}
+			*at = attempts{turn: at.turn, next: time.Now().Add(r.pause(time.Since(began)))}
 		}
 	}
-	for key, one := range found {
-		if _, needed := r.needs[of].keys[key]; needed {
-			r.readings[textKey{of, key}] = one
+	r.progress()
+	r.done()
+}
+
+// keep records the result of a reading, if it is still needed.
+func (r *reader) keep(text textKey, one reading) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, needed := r.needs[text.Key].keys[text.key]; !needed {
+		return
+	}
+	if one.document != nil {
+		if r.fresh += one.size; r.fresh > maxFresh {
+			one.document = nil
 		}
 	}
+	r.readings[text] = one
 	r.progress()
 	r.done()
 }
@@ -247,7 +280,7 @@ func (r *reader) parsed(text, key string) (one reading) {
 	if text == "" {
 		return reading{problem: fmt.Sprintf("has no key %.64q", key)}
 	}
-	one.sum, one.size = registry.NewManifest(text).Sum, len(text)
+	one.sum = registry.NewManifest(text).Sum
 	r.mu.Lock()
 	for _, other := range r.readings {
 		if other.sum == one.sum && (other.problem != "" || other.document != nil) {
@@ -261,7 +294,7 @@ func (r *reader) parsed(text, key string) (one reading) {
 		one.problem = "has no valid manifest: " + untrusted.Beginning(refusal.Message, problemLength)
 		return one
 	}
-	one.document, one.capability = document, document.Capability()
+	one.document, one.capability, one.size = document, document.Capability(), document.Size()
 	return one
 }
 

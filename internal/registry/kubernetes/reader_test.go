@@ -11,6 +11,7 @@ import (
 	"github.com/capgate/capgate/internal/registry/kubernetes"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/kubetest"
+	"github.com/capgate/capgate/internal/testkit/metrictest"
 )
 
 // inBoth are the Services of two namespaces.
@@ -143,4 +144,41 @@ func TestFormerManifestStaysWhileAnotherIsRead(t *testing.T) {
 	}
 	end()
 	r.says(t, "id: weather", "")
+}
+
+// TestManifestsInForceOneByOne: each manifest of a ConfigMap is in force when it has been read. A warning and a metric
+// have the number of the Services that wait.
+func TestManifestsInForceOneByOne(t *testing.T) {
+	t.Parallel()
+	s := kubetest.Start(t)
+	begun, release := make(chan struct{}), make(chan struct{})
+	n := 0
+	read := func(text string) (registry.Document, *call.Refusal) {
+		if n++; n == 2 {
+			close(begun)
+			<-release
+		}
+		return readManifest(text)
+	}
+	end := sync.OnceFunc(func() { close(release) })
+	defer end()
+	r := runReading(t, s, inBoth, read)
+	texts := kubetest.ConfigMap("a", "id: a")
+	texts["data"].(kubetest.Object)["b"] = "id: b"
+	announce(s, "own", "a", "10.0.0.1", "capability=a", "manifest=texts/a")
+	announce(s, "own", "b", "10.0.0.2", "capability=b", "manifest=texts/b")
+	s.Put(kubetest.ConfigMaps, "own", "texts", texts)
+	check.Received(t, begun, "the second manifest")
+	waiting := func(want float64) {
+		t.Helper()
+		check.Until(t, "the first manifest", func() (bool, string) {
+			warnings := strings.Join(r.Warnings(), "\n")
+			const text = "kubernetes: 1 Services are left out until their manifests have been read"
+			return len(r.Members()) == 2-int(want) && strings.Contains(warnings, text) == (want > 0) &&
+				metrictest.Read(t, r)["capgate_kubernetes_waiting_services"] == want, warnings
+		})
+	}
+	waiting(1)
+	end()
+	waiting(0)
 }

@@ -27,6 +27,7 @@ func newTurns(all ...string) *turns {
 	x.reader = newReader(nil, &Options{ReadManifest: func(string) (registry.Document, *call.Refusal) {
 		return ofC{}, nil
 	}}, func() {})
+	x.pause = noPause
 	x.fetch = func(_ context.Context, of kubeapi.Key, version string) (*configMap, error) {
 		x.order = append(x.order, of.Namespace+"/"+of.Name)
 		if x.failed[of] {
@@ -76,7 +77,7 @@ func TestNamespacesTakeTurns(t *testing.T) {
 	if got, want := x.after(t, 7), []string{"a/1", "b/1", "c/1", "a/2", "c/1", "a/3", "c/1"}; !slices.Equal(got, want) {
 		t.Errorf("%v", got)
 	}
-	if _, _, err := x.reading(textKey{x.all[3], "k"}); err == nil || err.Error() != "broken" {
+	if _, _, err := x.last(textKey{x.all[3], "k"}); err == nil || err.Error() != "broken" {
 		t.Error(err)
 	}
 }
@@ -111,5 +112,72 @@ func TestReaderIsIdle(t *testing.T) {
 	x.want(needs{})
 	if _, wait := x.next(time.Now()); wait == 0 || len(x.readings)+len(x.attempts)+len(x.served) != 0 {
 		t.Errorf("%v, %v, %v", x.readings, x.attempts, x.served)
+	}
+}
+
+// TestNamespaceThatReturns: one that drops its needs and has them again takes its turn behind the others.
+func TestNamespaceThatReturns(t *testing.T) {
+	t.Parallel()
+	x := newTurns("a/1", "b/1")
+	counts := map[string]int{}
+	for range 10 {
+		for _, one := range x.after(t, 1) {
+			counts[one]++
+		}
+		all := x.all
+		x.all = all[1:]
+		x.after(t, 0)
+		n := needs{}
+		n.add(textKey{all[1], "k"}, fmt.Sprint(time.Now()))
+		x.want(n)
+		x.all = all
+	}
+	if counts["a/1"] != 5 || counts["b/1"] != 5 {
+		t.Errorf("%v", counts)
+	}
+}
+
+// TestChangingConfigMapPauses: one that changes all the time is read for a fifth of the time, also if its Service
+// drops it for a moment. Others are not delayed.
+func TestChangingConfigMapPauses(t *testing.T) {
+	t.Parallel()
+	pause := newReader(nil, &Options{}, func() {}).pause
+	for took, want := range map[time.Duration]time.Duration{0: time.Second, 2 * time.Second: 8 * time.Second,
+		time.Hour: time.Minute} {
+		if got := pause(took); got != want {
+			t.Errorf("%v after %v, want %v", got, took, want)
+		}
+	}
+	x := newTurns("a/1", "b/1", "c/1")
+	x.pause = func(time.Duration) time.Duration { return time.Hour }
+	order := x.after(t, 3)
+	x.want(needs{})
+	if got := append(order, x.after(t, 3)...); !slices.Equal(got, []string{"a/1", "b/1", "c/1"}) {
+		t.Errorf("%v", got)
+	}
+}
+
+// TestReaderEndsBetweenKeys: a reader that must end parses no other key of the ConfigMap.
+func TestReaderEndsBetweenKeys(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	parsed := 0
+	x := newTurns("a/1")
+	x.parse = func(string) (registry.Document, *call.Refusal) {
+		parsed++
+		cancel()
+		return ofC{}, nil
+	}
+	x.fetch = func(context.Context, kubeapi.Key, string) (*configMap, error) {
+		return &configMap{Data: map[string]string{"k": "k", "l": "l", "m": "m"}}, nil
+	}
+	n := needs{}
+	for _, key := range []string{"k", "l", "m"} {
+		n.add(textKey{x.all[0], key}, "1")
+	}
+	x.want(n)
+	x.read(ctx, x.all[0])
+	if parsed != 1 {
+		t.Errorf("%d keys were parsed", parsed)
 	}
 }
