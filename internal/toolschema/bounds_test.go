@@ -234,7 +234,7 @@ func TestSize(t *testing.T) { //nolint:paralleltest // it measures the heap of t
 		"anything":  `{"properties":{` + list(5000, `"p%d":{}`) + `}}`,
 		"booleans":  `{"properties":{` + list(5000, `"p%d":true`) + `}}`,
 		"types":     `{"properties":{` + list(5000, `"p%d":{"type":"string"}`) + `}}`,
-		"described": `{"properties":{` + list(2000, `"p%d":{"type":"string","description":"The name of a city."}`) + `}}`,
+		"described": `{"properties":{` + list(2000, `"p%d":{"type":"string","description":"A city."}`) + `}}`,
 		"enums":     `{"properties":{` + list(5000, `"p%d":{"enum":[1,2,3]}`) + `}}`,
 		"lists":     `{"anyOf":[` + list(1000, `{"allOf":[{},{"not":{"const":%d}}]}`) + `]}`,
 		"values":    `{"enum":[` + list(30_000, `%d`) + `]}`,

@@ -61,7 +61,8 @@ func (d *Discovery) Warnings() (texts []string) {
 		}
 	}
 	if n := d.shown.Load().waiting; n > 0 {
-		texts = append(texts, fmt.Sprintf("kubernetes: %d Services are left out until their manifests have been read", n))
+		texts = append(texts, fmt.Sprintf("kubernetes: %d Services are left out until their manifests have been read",
+			n))
 	}
 	for _, p := range d.shown.Load().problems.lines() {
 		texts = append(texts, leftOutProblem+": "+p)
