@@ -207,12 +207,18 @@ func (h *Reservation) selectAccount() {
 	h.account = h.budget.account(h.tenant, from)
 }
 
-// fail ends the body with an error. It closes the connection over HTTP/1.1, whose server would otherwise continue to
-// read before it responds.
+// fail ends the body with an error.
 func (h *Reservation) fail(err error) error {
-	if h.r.ProtoMajor == 1 {
-		h.w.Header().Set("Connection", "close")
-		_ = http.NewResponseController(h.w).SetReadDeadline(time.Now().Add(drainTimeout))
-	}
+	Abandon(h.w, h.r)
 	return err
+}
+
+// Abandon prepares the response to a request whose body is not read to its end. Over HTTP/1.1 the connection closes
+// after the response: the server would otherwise read the rest before it writes the header, without a limit of time.
+func Abandon(w http.ResponseWriter, r *http.Request) {
+	if r.ProtoMajor != 1 || r.ContentLength == 0 {
+		return
+	}
+	w.Header().Set("Connection", "close")
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(drainTimeout))
 }

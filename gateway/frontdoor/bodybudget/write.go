@@ -15,6 +15,7 @@ type Writer struct {
 	http.ResponseWriter
 	control http.ResponseController
 	stall   time.Duration
+	first   time.Time // earliest deadline; zero before the first write
 }
 
 // WriteTimeout returns a response whose Write fails after the client has read nothing for the duration stall. End must
@@ -46,7 +47,17 @@ func (w *Writer) FlushError() error {
 // Unwrap implements the interface of http.ResponseController.
 func (w *Writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-func (w *Writer) limit() { _ = w.control.SetWriteDeadline(time.Now().Add(w.stall)) }
+// limit sets the deadline of a write. Before the first, net/http may read the rest of the body until its own deadline.
+func (w *Writer) limit() {
+	by := time.Now().Add(w.stall)
+	if w.first.IsZero() {
+		w.first = by.Add(w.stall)
+	}
+	if by.Before(w.first) {
+		by = w.first
+	}
+	_ = w.control.SetWriteDeadline(by)
+}
 
 // End resets the connection for another request.
 func (w *Writer) End() { _ = w.control.SetWriteDeadline(time.Time{}) }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
-	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/internal/call"
 )
 
@@ -35,15 +34,20 @@ func New(calls Calls, cfg Config) *Handler { return &Handler{cfg.withDefaults(),
 // ServeHTTP serves one request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	t := targetOf(r)
-	if t.protocol == none || t.typ == "" && t.protocol != connectUnary {
-		problem.Write(w, r, unsupportedType)
+	if t.protocol == none || t.typ == "" {
+		t.refuseType(w, r)
 		return
 	}
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	out := bodybudget.WriteTimeout(w, h.cfg.Stall)
 	defer out.End()
 	w = out
-	in := bodybudget.StallTimeout(w, r.Body, h.cfg.Stall)
+	if timeout, ok := h.Timeout(r); ok {
+		ctx, cancel := context.WithTimeout(r.Context(), timeout)
+		defer cancel()
+		r = r.WithContext(ctx)
+	}
+	in := bodybudget.StallTimeoutOf(r.Context(), w, r.Body, h.cfg.Stall)
 	t.body = &heldBody{Reader: bodybudget.FromContext(r.Context()).Reader(in, expected(r, int64(h.cfg.MaxMessage)))}
 	if t.protocol == grpcWebText {
 		w, t.body.Reader = newTextWriter(w), &textBody{Reader: t.body.Reader}
@@ -52,19 +56,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		t.refuse(w, r, err)
 		return
 	}
-	if t.typ == "" {
-		t.refuse(w, r, t.unread(r.Context(), errMalformed))
-		return
-	}
-	if timeout, ok := h.Timeout(r); ok {
-		ctx, cancel := context.WithTimeout(r.Context(), timeout)
-		defer cancel()
-		r = r.WithContext(ctx)
-	}
 	switch {
 	case t.protocol == connectUnary:
 		h.serveUnary(w, r, t)
-	case t.isWeb() && h.serveWebUnary(w, r, t):
+	case t.isUnary(): // formOf excludes connectStream
+		h.serveWebUnary(w, r, t)
 	default:
 		h.serveStream(w, r, t)
 	}

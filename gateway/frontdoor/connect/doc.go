@@ -4,8 +4,8 @@
 //
 //	connect.go  New, and detection of requests of these protocols
 //	target.go   the method that a request calls, and the form of its messages
-//	unary.go    Connect without envelopes, and short unary requests of gRPC-Web
-//	pass.go     all other calls: requests and responses as streams
+//	unary.go    calls of methods without streams: Connect without envelopes, and gRPC-Web
+//	stream.go   calls of methods with streams, and of unknown methods
 //	frames.go   messages with envelopes in requests
 //	reply.go    messages with envelopes in responses
 //	codec.go    messages as bytes; only JSON needs their schema

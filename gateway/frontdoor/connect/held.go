@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"errors"
 	"io"
 	"net/http"
 
@@ -28,15 +29,12 @@ func expected(r *http.Request, most int64) int64 {
 	return length
 }
 
-// heldBody is a request body whose errors may be those of the gateway. It is not closed before the response, because
-// net/http would continue to read first.
+// heldBody is a request body whose errors may be those of the gateway.
 type heldBody struct {
 	io.Reader
 	failed *failure // as the client gets it, where it is the gateway's own; nil means none
+	ended  bool     // the body was read to its end
 }
-
-// Close implements io.Closer.
-func (b *heldBody) Close() error { return nil }
 
 // Read implements io.Reader.
 func (b *heldBody) Read(p []byte) (int, error) {
@@ -45,5 +43,6 @@ func (b *heldBody) Read(p []byte) (int, error) {
 		b.failed = failureOf(err, call.NotSent)
 		err = b.failed
 	}
+	b.ended = b.ended || errors.Is(err, io.EOF)
 	return n, err
 }

@@ -3,7 +3,6 @@ package connect
 import (
 	"encoding/base64"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -30,8 +29,7 @@ const binarySuffix = "-bin"
 func (*Handler) Timeout(r *http.Request) (timeout time.Duration, present bool) {
 	switch protocolOf(r) {
 	case connectUnary, connectStream:
-		ms, err := strconv.ParseUint(r.Header.Get("Connect-Timeout-Ms"), 10, 31)
-		return time.Duration(ms) * time.Millisecond, err == nil
+		return milliseconds(r.Header.Get("Connect-Timeout-Ms"))
 	case grpcWeb, grpcWebText:
 		return relay.ParseTimeout(r.Header.Get("Grpc-Timeout"))
 	case none:

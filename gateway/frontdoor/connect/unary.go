@@ -2,6 +2,7 @@ package connect
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -126,26 +127,44 @@ func (t *target) respond(w http.ResponseWriter, r *http.Request, c *unary.Call, 
 	return nil
 }
 
-// serveWebUnary serves a short request of gRPC-Web for a method without streams. It returns false for a request that is
-// not exactly one uncompressed message, which serveStream must serve.
-func (h *Handler) serveWebUnary(w http.ResponseWriter, r *http.Request, t *target) bool {
-	if !t.isUnary() || t.gzip || r.ContentLength < prefixLen || r.ContentLength > unary.MaxBody {
-		return false
-	}
+// serveWebUnary serves a request of gRPC-Web for a method without streams.
+func (h *Handler) serveWebUnary(w http.ResponseWriter, r *http.Request, t *target) {
 	c := unaryCalls.Get().(*unary.Call)
 	defer releaseCall(c)
-	err := c.ReadAll(t.body, int(r.ContentLength))
-	if err != nil || !isOne(c.Body) || len(c.Body)-prefixLen > h.cfg.MaxMessage || isLate(r.Context(), nil) {
-		t.body.Reader = io.MultiReader(bytes.NewReader(bytes.Clone(c.Body)), rest{t.body.Reader, err})
-		return false
+	msg, err := h.readOne(c, r, t)
+	if err != nil || isLate(r.Context(), nil) {
+		t.reject(w, r, t.unread(r.Context(), err))
+		return
 	}
-	if err := t.request(c, r.Header, c.Body[prefixLen:]); err != nil {
-		_ = newReply(w, t).end(rejected(r.Context(), err), nil) // an error means that the client has disconnected
-		return true
+	if err := t.request(c, r.Header, msg); err != nil {
+		t.reject(w, r, err)
+		return
 	}
 	h.call(r.Context(), t, c)
 	_ = t.respondWeb(r.Context(), newReply(w, t), &c.Response, h.cfg.MaxMessage)
-	return true
+}
+
+// readOne reads the only message of a request with envelopes. A short one of known length needs no further memory.
+func (h *Handler) readOne(c *unary.Call, r *http.Request, t *target) ([]byte, error) {
+	in := h.framesOf(t)
+	if n := r.ContentLength; !t.gzip && n >= prefixLen && n <= unary.MaxBody {
+		err := c.ReadAll(t.body, int(n))
+		if err == nil && isOne(c.Body) && len(c.Body)-prefixLen <= h.cfg.MaxMessage {
+			return c.Body[prefixLen:], nil
+		}
+		in.in = io.MultiReader(bytes.NewReader(c.Body), rest{t.body, err})
+	}
+	msg, err := in.next()
+	if errors.Is(err, io.EOF) {
+		return nil, errMissing
+	}
+	if err != nil {
+		return nil, err
+	}
+	if _, err = in.next(); errors.Is(err, io.EOF) {
+		return msg, nil
+	}
+	return nil, cmp.Or(err, errMalformed)
 }
 
 // respondWeb writes the response to a call. The error means that the client has disconnected.

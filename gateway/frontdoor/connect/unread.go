@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"time"
 
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
@@ -15,6 +16,7 @@ import (
 var (
 	errMalformed = errors.New("connect: malformed message")
 	errTooLong   = errors.New("connect: the message is too long")
+	errMissing   = errors.New("connect: there is no message")
 )
 
 // unread returns the error for the client of a request or message that cannot be read.
@@ -24,6 +26,8 @@ func (t *target) unread(ctx context.Context, err error) error {
 		return t.body.failed
 	case errors.Is(err, errTooLong):
 		return refused("MESSAGE_TOO_LARGE", call.ResourceExhausted, "the message is longer than the gateway accepts")
+	case errors.Is(err, errMissing):
+		return refused("REQUEST_MISSING", call.InvalidArgument, "the call ended without a request message")
 	case isLate(ctx, err):
 		return refused("DEADLINE_EXCEEDED", call.DeadlineExceeded, "the call's deadline has passed")
 	}
@@ -65,9 +69,15 @@ func checkHeader(r *http.Request, p protocol) error {
 
 // isMilliseconds reports whether a text is a timeout of Connect.
 func isMilliseconds(v string) bool {
+	_, ok := milliseconds(v)
+	return ok
+}
+
+// milliseconds returns a timeout of Connect, which has at most 10 digits.
+func milliseconds(v string) (timeout time.Duration, ok bool) {
 	const digits = 10
-	_, err := strconv.ParseUint(v, 10, 63)
-	return err == nil && len(v) <= digits
+	ms, err := strconv.ParseUint(v, 10, 63)
+	return time.Duration(ms) * time.Millisecond, err == nil && len(v) <= digits
 }
 
 // isVersion reports whether a request of Connect has the version that the gateway supports.

@@ -21,7 +21,11 @@ func Stall(stall time.Duration, exempt func(*http.Request) bool, next http.Handl
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if exempt(r) {
 			if r.ProtoMajor == 1 { // the previous request on the connection may have left a deadline
-				_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
+				control := http.NewResponseController(w)
+				_ = control.SetWriteDeadline(time.Time{})
+				if r.ContentLength != 0 { // a handler may read nothing; the server reads the body before it responds
+					_ = control.SetReadDeadline(time.Now().Add(stall))
+				}
 			}
 			next.ServeHTTP(w, r)
 			return
