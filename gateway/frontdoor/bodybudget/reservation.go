@@ -97,6 +97,26 @@ func (h *Reservation) SetBuffered(n int) {
 	h.release()
 }
 
+// Decode reserves n more bytes while a part of the body is decoded. The caller must call done afterwards. The error is
+// that of the Owner.
+func (h *Reservation) Decode(n int) (done func(), err error) {
+	if h == nil || n <= 0 {
+		return func() {}, nil
+	}
+	if err := h.reserve(h.held + int64(n)); err != nil {
+		return nil, err
+	}
+	return h.release, nil
+}
+
+// Discard records that no byte of the body is buffered, whatever was expected.
+func (h *Reservation) Discard() {
+	if h != nil {
+		h.min = 0
+		h.SetBuffered(0)
+	}
+}
+
 // release releases reserved bytes that are not buffered.
 func (h *Reservation) release() {
 	if held := max(h.read, h.min); held < h.held {

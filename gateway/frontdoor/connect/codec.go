@@ -2,6 +2,7 @@ package connect
 
 import (
 	"context"
+	"errors"
 	"regexp"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -9,7 +10,6 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
-	"github.com/capgate/capgate/gateway/frontdoor/request"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/strictjson"
 )
@@ -19,17 +19,22 @@ func (t *target) decode(msg []byte) ([]byte, error) {
 	if !t.json {
 		return msg, nil
 	}
-	if t.schema == nil {
-		return nil, refused("JSON_UNSUPPORTED", call.Unimplemented,
-			"the gateway has no schema of this method, so it only accepts protobuf messages")
+	if err := t.checkSchema(); err != nil {
+		return nil, err
 	}
 	in, err := empty(t.schema.Input())
 	if err != nil {
 		return nil, err
 	}
-	if err := strictjson.Check(msg); err != nil {
-		return nil, refused("REQUEST_MALFORMED", call.InvalidArgument, "the message %v", err)
+	values, err := countValues(msg)
+	if err != nil {
+		return nil, err
 	}
+	done, err := t.body.held.Decode(values * valueCost)
+	if err != nil {
+		return nil, failureOf(err, call.NotSent)
+	}
+	defer done()
 	// a client may be newer
 	options := protojson.UnmarshalOptions{DiscardUnknown: true, RecursionLimit: strictjson.MaxDepth}
 	if err := options.Unmarshal(msg, in); err != nil {
@@ -44,18 +49,43 @@ func (t *target) decode(msg []byte) ([]byte, error) {
 	return encoded, nil
 }
 
+// Bounds of a JSON message. Each value takes many times its own size in memory while it is decoded.
+const (
+	maxValues  = 1 << 17
+	freeValues = 64  // values of a message that are not charged
+	valueCost  = 192 // bytes of a value while it is decoded: measured, with the largest message of a list
+)
+
+// countValues returns the number of values of a message for which memory must be charged.
+func countValues(msg []byte) (int, error) {
+	r := strictjson.Get()
+	defer r.Release()
+	err := r.Read(msg, strictjson.Options{Values: maxValues})
+	var wrong *strictjson.Error
+	switch {
+	case errors.As(err, &wrong) && wrong.TooMany:
+		return 0, refused("MESSAGE_TOO_LARGE", call.ResourceExhausted, "the message %v", err)
+	case err != nil:
+		return 0, refused("REQUEST_MALFORMED", call.InvalidArgument, "the message %v", err)
+	case r.Values() <= freeValues:
+		return 0, nil
+	}
+	return r.Values(), nil
+}
+
 // jsonCopies is the number of copies of a message while it is converted to JSON, besides the message itself.
 const jsonCopies = 3
 
-// encode converts protobuf to the client's encoding.
+// encode converts protobuf to the client's encoding. The longest message is charged: the previous message was written
+// before the next one is converted.
 func (t *target) encode(ctx context.Context, msg []byte) ([]byte, error) {
 	if !t.json {
 		return msg, nil
 	}
-	if err := request.HoldResult(ctx, jsonCopies*len(msg)); err != nil {
+	if err := t.results.Hold(ctx, jsonCopies*len(msg)); err != nil {
 		return nil, err
 	}
-	out, err := empty(t.schema.Output()) // it exists, or decode would have failed
+	out, err := empty(t.schema.Output())
 	if err != nil {
 		return nil, err
 	}

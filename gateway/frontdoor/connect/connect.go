@@ -48,7 +48,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		r = r.WithContext(ctx)
 	}
 	in := bodybudget.StallTimeoutOf(r.Context(), w, r.Body, h.cfg.Stall)
-	t.body = &heldBody{Reader: bodybudget.FromContext(r.Context()).Reader(in, expected(r, int64(h.cfg.MaxMessage)))}
+	held := bodybudget.FromContext(r.Context())
+	t.body = &heldBody{Reader: held.Reader(in, expected(r, int64(h.cfg.MaxMessage))), held: held}
 	if t.protocol == grpcWebText {
 		w, t.body.Reader = newTextWriter(w), &textBody{Reader: t.body.Reader}
 	}

@@ -4,6 +4,7 @@
 //
 //	connect.go  New, and detection of requests of these protocols
 //	target.go   the method that a request calls, and the form of its messages
+//	schema.go   the schemas of methods
 //	unary.go    calls of methods without streams: Connect without envelopes, and gRPC-Web
 //	stream.go   calls of methods with streams, and of unknown methods
 //	frames.go   messages with envelopes in requests
@@ -18,8 +19,8 @@
 //	held.go     memory of a request (gateway/frontdoor/bodybudget)
 //
 // Messages of any type are forwarded unchanged, so clients can also call services that only a fleet knows. JSON
-// messages are translated with the schemas of the services that the gateway was built with. Tests compare the responses
-// with those of connect-go.
+// messages are translated with the schemas of the gateway's own services and of the protocols of capabilities. Tests
+// compare the responses with those of connect-go.
 //
 // A request is read completely before its response is written, as in browsers. Bidirectional streaming needs gRPC.
 package connect

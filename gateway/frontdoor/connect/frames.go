@@ -1,14 +1,14 @@
 package connect
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"io"
-	"net/http"
-	"net/textproto"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/capgate/capgate/internal/lib/strictjson"
 )
 
 // An envelope is a byte of flags, the length of the message in four bytes, and the message.
@@ -34,8 +34,11 @@ func (f *frames) next() ([]byte, error) {
 		return nil, err
 	}
 	flags, n := prefix[0], int64(binary.BigEndian.Uint32(prefix[1:]))
-	if n > int64(f.most) {
-		_, _ = io.CopyN(io.Discard, f.in, n) // over HTTP/1.1, some clients read no response while they send
+	most := f.most
+	if flags&^flagCompressed != 0 {
+		most = min(most, maxEnd)
+	}
+	if n > int64(most) {
 		return nil, errTooLong
 	}
 	data, err := readN(f.in, n)
@@ -46,7 +49,7 @@ func (f *frames) next() ([]byte, error) {
 		if !f.gzip {
 			return nil, errMalformed
 		}
-		if data, err = inflate(data, f.most); err != nil {
+		if data, err = inflate(data, most); err != nil {
 			return nil, err
 		}
 	}
@@ -77,24 +80,44 @@ func (r rest) Read(p []byte) (int, error) {
 
 // last returns io.EOF if an envelope is the well-formed end of the request. Its content has no meaning.
 func (f *frames) last(flags byte, data []byte) error {
-	if n, _ := io.Copy(io.Discard, f.in); n > 0 || flags&f.end == 0 {
+	var more [1]byte
+	switch _, err := io.ReadFull(f.in, more[:]); {
+	case err == nil || flags&f.end == 0:
 		return errMalformed
+	case !errors.Is(err, io.EOF):
+		return err
 	}
+	isEnd := isTrailers
 	if f.end == flagConnectEnd {
-		var end struct {
-			Error    *struct{}   `json:"error"`
-			Metadata http.Header `json:"metadata"`
-		}
-		if json.Unmarshal(data, &end) != nil {
-			return errMalformed
-		}
-		return io.EOF
+		isEnd = isEndOfStream
 	}
-	in := bufio.NewReader(io.MultiReader(bytes.NewReader(data), bytes.NewReader([]byte("\n"))))
-	if _, err := textproto.NewReader(in).ReadMIMEHeader(); err != nil && !errors.Is(err, io.EOF) {
+	if !isEnd(data) {
 		return errMalformed
 	}
 	return io.EOF
+}
+
+// maxEnd is the maximum size of the end of a request in bytes.
+const maxEnd = 64 << 10
+
+// isEndOfStream reports whether a text is a JSON object, as the end of a stream of Connect.
+func isEndOfStream(text []byte) bool {
+	return bytes.HasPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte("{")) && strictjson.Check(text) == nil
+}
+
+// isTrailers reports whether a text consists of header lines, as the trailers of gRPC-Web. An empty line ends them.
+func isTrailers(text []byte) bool {
+	for line := range bytes.Lines(text) {
+		line = bytes.TrimRight(line, "\r\n")
+		name, _, ok := bytes.Cut(line, []byte(":"))
+		if len(line) == 0 {
+			return true
+		}
+		if !ok || !httpguts.ValidHeaderFieldName(string(name)) {
+			return false
+		}
+	}
+	return true
 }
 
 // firstPart is the size up to which a message's memory is allocated before its bytes arrive.

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/grpc/status"
 
+	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
 	"github.com/capgate/capgate/internal/call"
 )
 
@@ -32,8 +33,25 @@ func expected(r *http.Request, most int64) int64 {
 // heldBody is a request body whose errors may be those of the gateway.
 type heldBody struct {
 	io.Reader
-	failed *failure // as the client gets it, where it is the gateway's own; nil means none
-	ended  bool     // the body was read to its end
+	held   *bodybudget.Reservation // memory of the request; nil means no limit
+	failed *failure                // as the client gets it, where it is the gateway's own; nil means none
+	ended  bool                    // the body was read to its end
+}
+
+// maxDiscarded is the number of bytes that are read after a message that is too long. Over HTTP/1.1, some clients read
+// no response while they send.
+const maxDiscarded = 1 << 20
+
+// discard reads the rest of the body up to maxDiscarded bytes. It holds no memory.
+func (b *heldBody) discard() {
+	var part [16 << 10]byte
+	for n := 0; n < maxDiscarded; {
+		b.held.Discard()
+		m, err := b.Read(part[:])
+		if n += m; err != nil {
+			return
+		}
+	}
 }
 
 // Read implements io.Reader.

@@ -68,6 +68,9 @@ func (h *Handler) serveStream(w http.ResponseWriter, r *http.Request, t *target)
 
 // streamRequest returns the request of a call with the metadata of a header.
 func (h *Handler) streamRequest(t *target, header http.Header) (relay.Request, error) {
+	if err := t.checkSchema(); err != nil { // there may be no message to decode
+		return relay.Request{}, err
+	}
 	q := relay.Request{Path: t.path, Authority: t.authority, MaxMessage: h.cfg.MaxMessage,
 		Header: []relay.Field{{Name: "grpc-accept-encoding", Value: "gzip"}}}
 	err := eachMetadata(header, func(name, value string) {

@@ -6,7 +6,8 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"github.com/capgate/capgate/gateway/frontdoor/request"
 )
 
 // target is the method that a request calls, and the form of its messages.
@@ -15,11 +16,12 @@ type target struct {
 	authority string                        // may name the capability
 	schema    protoreflect.MethodDescriptor // nil means unknown
 	protocol  protocol
-	typ       string    // content type of the response, except that it is not base64; empty means unsupported
-	json      bool      // the messages are JSON
-	gzip      bool      // the request may be compressed
-	packs     bool      // the response may be compressed
-	body      *heldBody // body of the request
+	typ       string          // content type of the response, except that it is not base64; empty means unsupported
+	json      bool            // the messages are JSON
+	gzip      bool            // the request may be compressed
+	packs     bool            // the response may be compressed
+	body      *heldBody       // body of the request
+	results   request.Growing // charge for messages of the response that are converted
 }
 
 func targetOf(r *http.Request) *target {
@@ -27,11 +29,7 @@ func targetOf(r *http.Request) *target {
 	typ := mediaType(r.Header)
 	t.json = strings.HasSuffix(typ, "/json") || strings.HasSuffix(typ, "+json")
 	service, method, _ := strings.Cut(strings.TrimPrefix(t.path, "/"), "/")
-	if d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service)); err == nil {
-		if s, ok := d.(protoreflect.ServiceDescriptor); ok {
-			t.schema = s.Methods().ByName(protoreflect.Name(method))
-		}
-	}
+	t.schema = schemaOf(service, method)
 	if t.protocol = t.formOf(protocolOf(r)); t.protocol == none {
 		return t
 	}

@@ -65,7 +65,7 @@ func (h *Handler) readBody(c *unary.Call, r *http.Request, t *target) error {
 	c.Body = all.Bytes()
 	switch {
 	case n > int64(h.cfg.MaxMessage):
-		_, _ = io.Copy(io.Discard, t.body) // over HTTP/1.1, some clients read no response while they send
+		c.Body = nil // unread discards the rest
 		return errTooLong
 	case errors.Is(err, io.EOF):
 		return nil

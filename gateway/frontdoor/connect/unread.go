@@ -22,10 +22,11 @@ var (
 // unread returns the error for the client of a request or message that cannot be read.
 func (t *target) unread(ctx context.Context, err error) error {
 	switch {
+	case errors.Is(err, errTooLong): // also if there is no room for the rest: the request can never succeed
+		t.body.discard()
+		return refused("MESSAGE_TOO_LARGE", call.ResourceExhausted, "the message is longer than the gateway accepts")
 	case t.body.failed != nil:
 		return t.body.failed
-	case errors.Is(err, errTooLong):
-		return refused("MESSAGE_TOO_LARGE", call.ResourceExhausted, "the message is longer than the gateway accepts")
 	case errors.Is(err, errMissing):
 		return refused("REQUEST_MISSING", call.InvalidArgument, "the call ended without a request message")
 	case isLate(ctx, err):

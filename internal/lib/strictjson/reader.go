@@ -85,6 +85,9 @@ type frame struct {
 	count  uint32
 }
 
+// Values returns the number of values and names that were read.
+func (r *Reader) Values() int { return r.count }
+
 var readers = sync.Pool{New: func() any { return new(Reader) }}
 
 // Get returns a Reader from a pool. Release returns it.
