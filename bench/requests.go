@@ -20,8 +20,7 @@ const (
 	connect kind = "connect"     // the backend's own method, by Connect with JSON
 	mcp     kind = "mcp"         // tools/call of MCP, revision 2026-07-28
 
-	// The backend's own method with its own messages.
-	connectProto kind = "connect-proto"
+	connectProto kind = "connect-proto" // the backend's own method with its own messages, as the next two
 	grpcWeb      kind = "grpc-web"
 	grpcWebText  kind = "grpc-web-text"
 )
