@@ -197,8 +197,8 @@ func unaryCases(encoded func(bool, proto.Message) string, long proto.Message) (a
 
 const webResponses = "testdata/web/responses.txt"
 
-// TestWebResponses: the whole responses to requests in every form, well-formed and not, are those of connect-go, which
-// once served them. The flag -update-web writes those of the gateway instead.
+// TestWebResponses: the whole responses to requests in every form, well-formed and not, are those of the file. They
+// are the gateway's own, of which a reader must judge each change. The flag -update-web writes them.
 func TestWebResponses(t *testing.T) {
 	t.Parallel()
 	f := startFront(t, call.Doc, call.Doc)

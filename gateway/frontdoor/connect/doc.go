@@ -20,7 +20,7 @@
 //
 // Messages of any type are forwarded unchanged, so clients can also call services that only a fleet knows. JSON
 // messages are translated with the schemas of the gateway's own services and of the protocols of capabilities. Tests
-// compare the responses with those of connect-go.
+// compare the form of errors with that of connect-go.
 //
 // A request is read completely before its response is written, as in browsers. Bidirectional streaming needs gRPC.
 package connect
