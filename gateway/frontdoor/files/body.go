@@ -34,6 +34,7 @@ func newBody(w http.ResponseWriter, r *http.Request, most int64, stall time.Dura
 		stall: stall}
 	b.pause = time.AfterFunc(stall, recovery.Func("upload", func() { b.interrupt(true) }))
 	b.pause.Stop()
+	_ = b.control.SetReadDeadline(time.Time{}) // of a request whose body nothing reads; from here on pause counts
 	return b
 }
 

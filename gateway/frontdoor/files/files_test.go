@@ -77,6 +77,26 @@ func TestLargestFile(t *testing.T) {
 	}
 }
 
+// TestUploadsEndTheirOwnStalls: a deadline that the server has set for a body that nothing reads ends no upload.
+func TestUploadsEndTheirOwnStalls(t *testing.T) {
+	t.Parallel()
+	k := new(keeper)
+	inner := door(t, k, files.Config{})
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)); err != nil {
+			t.Error(err)
+		}
+		inner.Config.Handler.ServeHTTP(w, r)
+	}))
+	t.Cleanup(web.Close)
+	resp, err := http.Post(web.URL+filesPath, "", strings.NewReader(strings.Repeat("x", 1<<20)))
+	check.Must(t, err)
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusCreated || k.files.Load() != 1 {
+		t.Errorf("%s; the capability has %d files", resp.Status, k.files.Load())
+	}
+}
+
 // TestStalledUpload: a client that begins a file and sends no more of it is told so.
 func TestStalledUpload(t *testing.T) {
 	t.Parallel()
