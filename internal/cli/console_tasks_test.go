@@ -24,7 +24,7 @@ type taskOfPerson struct {
 
 // tasksOfPeople starts each task at Home, those of approvers in the Inbox, and that of the key at its tenant.
 var tasksOfPeople = map[string]taskOfPerson{
-	"down":    {1, 0, "down & connection refused & now"},
+	"down":    {1, 0, "down & connection refused"},
 	"approve": {2, 0, "person-7 & all of it"},
 	"deny":    {3, 1, "denied & not today"},
 	"alike":   {2, 0, strings.Repeat("approved & ", 9) + "approved"},
