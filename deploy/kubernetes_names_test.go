@@ -100,9 +100,9 @@ networkPolicy:
 // dashboardLink finds the UID in a link to a dashboard.
 var dashboardLink = regexp.MustCompile(`/d/([^/?"]+)`)
 
-// TestReleasesShareAGrafana: the dashboards of releases have no UID, title or name of a file in common. They link to
+// TestReleasesOfTheChartShareAGrafana: the dashboards of releases have no UID, title or name of a file in common. They link to
 // those of their own release, and are the committed ones otherwise.
-func TestReleasesShareAGrafana(t *testing.T) {
+func TestReleasesOfTheChartShareAGrafana(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
 	for _, release := range [][2]string{{"capgate", "tools"}, {"capgate", "more"}, {"other", "tools"}} {

@@ -53,7 +53,7 @@ func TestTheChartIsInstallable(t *testing.T) {
 		}
 	}
 	rendered := helm(t, "template", "capgate", file, "--kube-version", "1.34.0", "--set", "dashboards.enabled=true")
-	for _, want := range []string{`image: "ghcr.io/capgate/capgate:v0.1.0"`, "capgate-overview.json",
+	for _, want := range []string{`image: "ghcr.io/capgate/capgate:v0.1.0"`, "capgate.default-overview.json",
 		"helm.sh/chart: capgate-0.1.0\n"} {
 		if !strings.Contains(rendered, want) {
 			t.Errorf("the chart renders no %s", want)
