@@ -18,8 +18,8 @@ import (
 // adminTLS are values for TLS of the admin API.
 const adminTLS = "config.operators.tls.cert_file=/certs/tls.crt,config.operators.tls.key_file=/certs/tls.key"
 
-// TestTheChartOpensTheAdminPortToOperatorsAlone: no network policy of an installation admits other pods to the admin port.
-// That of helm test does, exists only during the test, and leaves the admin port out if the test does not use it.
+// TestTheChartOpensTheAdminPortToOperatorsAlone: no network policy of an installation admits other pods to the admin
+// port. That of helm test does, exists only during the test, and leaves the admin port out if the test does not use it.
 func TestTheChartOpensTheAdminPortToOperatorsAlone(t *testing.T) {
 	t.Parallel()
 	const public, admin = "[map[port:public]]", "[map[port:admin]]"

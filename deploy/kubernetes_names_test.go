@@ -100,8 +100,8 @@ networkPolicy:
 // dashboardLink finds the UID in a link to a dashboard.
 var dashboardLink = regexp.MustCompile(`/d/([^/?"]+)`)
 
-// TestReleasesOfTheChartShareAGrafana: the dashboards of releases have no UID, title or name of a file in common. They link to
-// those of their own release, and are the committed ones otherwise.
+// TestReleasesOfTheChartShareAGrafana: the dashboards of releases have no UID, title or name of a file in common. They
+// link to those of their own release, and are the committed ones otherwise.
 func TestReleasesOfTheChartShareAGrafana(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
