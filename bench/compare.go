@@ -126,7 +126,7 @@ func (b *bench) scenario(ctx context.Context, s scenario, r *report, until time.
 	return cells, nil
 }
 
-// column is how a peer takes part in a scenario.
+// column is a peer in a scenario.
 type column struct {
 	name string // of the column
 	spec peers.Spec

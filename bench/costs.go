@@ -21,7 +21,7 @@ var costRows = []struct{ scenarios, title string }{
 	{"mcp-h1 mcp-h2", "`tools/call` of MCP, HTTP/1.1 and HTTP/2: µs"},
 }
 
-// costs is the part of README: the figures of the run and what came of the goals, without details.
+// costs returns the table for the README of the repository: the figures of the run, and the goals that were missed.
 func (r *report) costs() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "| %s, %s |", time.Now().UTC().Format(time.DateOnly), strings.ReplaceAll(proc.Model(), "(R)", ""))

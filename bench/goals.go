@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// goal is what capgate with everything on should reach in a scenario: at most so many times what a
-// peer needs, or with no peer at most so much.
+// goal is an upper bound of the figure of capgate with everything on in a scenario: a multiple of a peer's figure, or
+// without a peer the figure itself.
 type goal struct {
 	scenario string
 	peer     string
@@ -51,7 +51,7 @@ func (r *report) judged() string {
 	return "capgate"
 }
 
-// verdict is what came of a goal.
+// verdict is the result of a run for a goal.
 type verdict struct {
 	title   string
 	against string // what got is a multiple of
@@ -105,7 +105,7 @@ func goalReached(got, atMost float64) string {
 	return "reached"
 }
 
-// tolerance is how far the ratios of two generators may be apart.
+// tolerance is the largest relative difference between the ratios of two generators that agree.
 const tolerance = 0.15
 
 // agreement compares the ratios of package load with those of other generators.

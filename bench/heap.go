@@ -14,7 +14,7 @@ import (
 	"github.com/capgate/capgate/bench/peers"
 )
 
-// heap is what a Go process has allocated, or with since what it allocates for a request.
+// heap counts the allocations of a Go process, or after since those of one request.
 type heap struct {
 	objects, bytes float64
 	known          bool

@@ -23,7 +23,7 @@ const (
 	neighbourGoal = 1.5             // times that a p99 may grow beside a flood
 )
 
-// way is how a tenant's calls come.
+// way is the protocol of a tenant's calls.
 type way struct {
 	title  string
 	tls    bool

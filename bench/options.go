@@ -106,7 +106,7 @@ func parseOptions(args []string) (options, error) {
 	fs.IntVar(&o.idle.streams, "idle-streams", 10000, "streams of the idle scenario")
 	fs.IntVar(&o.idle.perConn, "idle-per-conn", 500, "of these, on one client connection")
 	fs.IntVar(&o.idle.conns, "idle-conns", 5000, "connections of the scenario of idle connections; over TLS "+
-		"three tenths of them, since the gateway's account of memory allows an address no more")
+		"three tenths of them, which is all the memory that the gateway grants to one address")
 	proxyCore := fs.Int("proxy-core", 0, "core of the proxy; -1 pins nothing")
 	loadCore := fs.Int("load-core", 1, "core of the load generator and the backend")
 	fs.StringVar(&o.out, "out", "",

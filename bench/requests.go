@@ -118,12 +118,12 @@ func toolsCall(tool, args string) (path, body string, header [][2]string) {
 		{"mcp-protocol-version", revision}, {"mcp-method", "tools/call"}, {"mcp-name", tool}}
 }
 
-// isCapgate reports whether a column is of a build of capgate.
+// isCapgate reports whether a column belongs to a build of capgate.
 func isCapgate(column string) bool {
 	return strings.HasPrefix(column, "capgate") || strings.HasPrefix(column, "before")
 }
 
-// door is what a peer has to serve for a scenario.
+// door is the protocol that a peer must serve for a scenario.
 type door uint8
 
 const (

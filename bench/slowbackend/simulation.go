@@ -124,7 +124,7 @@ func (s *simulation) call(r rule) {
 	start()
 }
 
-// latencies is how many of a server's latencies are kept for each number of calls in flight.
+// latencies is the number of latencies that a server keeps for each number of calls in flight.
 const latencies = 8
 
 func (b *server) observe(inFlight int, took time.Duration) {

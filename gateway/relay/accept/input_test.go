@@ -44,18 +44,25 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// TestAwait: a socket with unread bytes is ready at once, and one without is not until bytes come.
-func TestAwait(t *testing.T) {
-	t.Parallel()
+// connection returns both ends of a TCP connection.
+func connection(t *testing.T) (client, server net.Conn) {
+	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	check.Must(t, err)
 	defer ln.Close()
-	client, err := net.Dial("tcp", ln.Addr().String())
+	client, err = net.Dial("tcp", ln.Addr().String())
 	check.Must(t, err)
-	defer client.Close()
-	server, err := ln.Accept()
+	t.Cleanup(func() { _ = client.Close() })
+	server, err = ln.Accept()
 	check.Must(t, err)
-	defer server.Close()
+	t.Cleanup(func() { _ = server.Close() })
+	return client, server
+}
+
+// TestAwait: a socket with unread bytes is ready at once, and one without is not until bytes come.
+func TestAwait(t *testing.T) {
+	t.Parallel()
+	client, server := connection(t)
 	c := &handshakeConn{Gatherer: Gatherer{Conn: server}}
 	c.NoWait()
 	found := make(chan bool, 2)
@@ -77,7 +84,7 @@ func TestAwait(t *testing.T) {
 			c.Await()
 		}()
 		await(false)
-		_, err = client.Write([]byte("ab"))
+		_, err := client.Write([]byte("ab"))
 		check.Must(t, err)
 		await(true)
 		check.Received(t, ended, "the socket to be ready")
@@ -100,15 +107,7 @@ func TestAwait(t *testing.T) {
 // TestNoWait: a read returns ErrNoInput instead of waiting, but waits for the rest of a record after Await.
 func TestNoWait(t *testing.T) {
 	t.Parallel()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	check.Must(t, err)
-	defer ln.Close()
-	client, err := net.Dial("tcp", ln.Addr().String())
-	check.Must(t, err)
-	defer client.Close()
-	server, err := ln.Accept()
-	check.Must(t, err)
-	defer server.Close()
+	client, server := connection(t)
 	c := &handshakeConn{Gatherer: Gatherer{Conn: server}, done: true, peer: &Peer{}}
 	c.NoWait()
 	buf := make([]byte, 100)
