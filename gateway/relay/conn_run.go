@@ -62,6 +62,10 @@ func (s *Stream) passFrame(h *half, frame []byte) bool {
 			s.endExceeded(h, frame, frameHeaderLen, before, f)
 			return false
 		}
+		if h == &s.up && s.limit.out.inPrefix() {
+			s.receiveResponse(frame, frameHeaderLen, n, false)
+			return s.phase == forwarded
+		}
 	}
 	to := &s.down
 	if h == to {

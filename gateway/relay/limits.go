@@ -42,7 +42,9 @@ type meter struct {
 	messages int64
 	rest     int64 // of the current message
 	prefix   [5]byte
-	got      int // of the prefix
+	got      int     // of the prefix
+	kept     [4]byte // the start of a prefix, not yet forwarded
+	keeps    int     // bytes of kept
 
 	prepaid    int  // bytes charged to the group in advance and not yet received
 	waits      bool // in its group's list, with window to replenish
@@ -95,6 +97,7 @@ func (s *Stream) count(h *half, p []byte) (int, Failure) {
 	}
 	switch {
 	case l.Bytes <= 0 && l.Messages <= 0:
+		m.got = 0 // of a message that exceeded a limit in shadow mode
 		return len(p), NoFailure
 	case m.rest > 0 || m.got > 0 || len(p) < len(m.prefix) || int64(be32(p[1:])) != int64(len(p)-len(m.prefix)):
 		return s.walk(m, p)
@@ -154,6 +157,39 @@ func (s *Stream) exceeded(m *meter) Failure {
 	return NoFailure
 }
 
+// inPrefix reports whether the bytes received end, or ended before, in a message's prefix.
+func (m *meter) inPrefix() bool { return m.got > 0 || m.keeps > 0 }
+
+// split returns how many of n bytes from the upstream are forwarded now, after those that were kept. The start of a
+// message's prefix is kept until the prefix is complete: if the message exceeds a limit, it must not have begun for
+// the client, which would find a truncated message instead of the status.
+func (s *Stream) split(n int) int {
+	m := &s.limit.out
+	if m.got > n && m.keeps > 0 {
+		n = 0 // the prefix goes on
+	} else {
+		s.sendKept()
+		n -= m.got
+	}
+	m.keeps = copy(m.kept[:], m.prefix[:m.got])
+	return n
+}
+
+// sendKept forwards the kept start of a prefix.
+func (s *Stream) sendKept() {
+	if s.limit == nil || s.limit.out.keeps == 0 {
+		return
+	}
+	m := &s.limit.out
+	n := m.keeps
+	m.keeps = 0
+	s.result.BytesOut += int64(n)
+	s.down.queue.append(&s.sh.buffers, m.kept[:n], false)
+	s.account(n)
+	s.recount()
+	s.pump(&s.down)
+}
+
 // endExceeded ends a stream that exceeded a limit on a half. The client receives the earlier messages, of whose last
 // ones n bytes are at buf[pos:].
 func (s *Stream) endExceeded(h *half, buf []byte, pos, n int, f Failure) {
@@ -162,6 +198,7 @@ func (s *Stream) endExceeded(h *half, buf []byte, pos, n int, f Failure) {
 		return
 	}
 	if n > 0 {
+		s.sendKept()
 		s.result.BytesOut += int64(n)
 		s.move(h, &s.down, buf, pos, n, false)
 	}

@@ -294,6 +294,9 @@ func (m *machine) balance() {
 			if c.body.half == h {
 				waits += c.body.left
 			}
+			if l := s.limit; l != nil && h == &s.up {
+				waits += l.out.keeps
+			}
 			if sum := h.recvWin + h.uncredited + waits; sum != m.sh.relay.cfg.HTTP2.StreamWindow && !h.gotEnd &&
 				s.phase < answered {
 				m.t.Fatalf("client %v: window %d + owed %d + waiting %d = %d", c.pool == nil, h.recvWin, h.uncredited,

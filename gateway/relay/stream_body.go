@@ -66,20 +66,7 @@ func (s *Stream) receive(h *half, buf []byte, pos, n int, end bool) {
 	}
 	s.moved(n)
 	if h == &s.up {
-		if s.tap != nil && !s.callBody(buf[pos:pos+n]) {
-			s.fail(Panicked)
-			return
-		}
-		s.result.BytesOut += int64(n)
-		s.move(h, &s.down, buf, pos, n, end && !s.grpc)
-		switch {
-		case !end || s.phase != forwarded: // move may have ended it for lack of memory
-		case s.grpc: // its end would be trailers
-			s.up.state.guard.subtract(perAnswer)
-			s.explain(UpstreamNotGRPC)
-		default:
-			s.responseEnds()
-		}
+		s.receiveResponse(buf, pos, n, end)
 		return
 	}
 	s.result.BytesIn += int64(n)
@@ -99,6 +86,27 @@ func (s *Stream) receive(h *half, buf []byte, pos, n int, end bool) {
 		if s.phase == reading {
 			s.readHeld()
 		}
+	}
+}
+
+// receiveResponse processes n bytes of a response's body at buf[pos:].
+func (s *Stream) receiveResponse(buf []byte, pos, n int, end bool) {
+	if s.tap != nil && !s.callBody(buf[pos:pos+n]) {
+		s.fail(Panicked)
+		return
+	}
+	if s.grpc && s.limit != nil && s.limit.out.inPrefix() {
+		n = s.split(n)
+	}
+	s.result.BytesOut += int64(n)
+	s.move(&s.up, &s.down, buf, pos, n, end && !s.grpc)
+	switch {
+	case !end || s.phase != forwarded: // move may have ended it for lack of memory
+	case s.grpc: // its end would be trailers
+		s.up.state.guard.subtract(perAnswer)
+		s.explain(UpstreamNotGRPC)
+	default:
+		s.responseEnds()
 	}
 }
 

@@ -55,6 +55,7 @@ func (s *Stream) headers(h *half, list *hpack.List, end, tooLong bool) {
 	if !s.started {
 		s.responseStarts()
 	}
+	s.sendKept()
 	if !end {
 		s.writeBlock(list, false)
 		return

@@ -172,8 +172,6 @@ func (k *Service) begin(waiters context.Context, f *flight) (Found, error) {
 // execute executes the call, and stores its result.
 func (k *Service) execute(ctx context.Context, f *flight, run Run) {
 	f.owner = true
-	k.counted.running.Add(1)
-	defer k.counted.running.Add(-1)
 	renewing, stop := context.WithCancel(context.Background())
 	defer stop() // also if the call panics: its outcome is unknown when the lease ends
 	ended := make(chan struct{})
@@ -182,7 +180,7 @@ func (k *Service) execute(ctx context.Context, f *flight, run Run) {
 		defer recovery.Recover("idempotency")
 		k.renew(renewing, f)
 	}()
-	answer, how := detached(ctx, run)
+	answer, how := k.detached(ctx, run)
 	stop()
 	<-ended
 	state, sealed := Unknown, []byte(nil)
@@ -202,7 +200,9 @@ func (k *Service) execute(ctx context.Context, f *flight, run Run) {
 }
 
 // detached runs a call to its end, independent of its caller.
-func detached(ctx context.Context, run Run) ([]byte, Outcome) {
+func (k *Service) detached(ctx context.Context, run Run) ([]byte, Outcome) {
+	k.counted.running.Add(1)
+	defer k.counted.running.Add(-1)
 	own := context.WithoutCancel(ctx)
 	if deadline, has := ctx.Deadline(); has {
 		var cancel context.CancelFunc
