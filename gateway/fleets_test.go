@@ -241,17 +241,21 @@ func TestSlowBackendsGetFewerCalls(t *testing.T) {
 		Backends: []string{fast.Serve(t, call.Doc).Addr, slow.Serve(t, call.Doc, waits).Addr},
 	}}})
 	client := gatewaytest.NewClient(g.Conn(t), call.Doc)
+	elsewhere := time.Duration(0)
 	for range 200 {
 		before, began := len(slow.Seen()), time.Now()
 		if _, err := client.Invoke(t.Context(), request(gatewaytest.Echo, `{}`)); err != nil {
 			t.Fatal(err)
 		}
 		if len(slow.Seen()) == before {
-			worst.Store(max(worst.Load(), int64(time.Since(began))))
+			took := time.Since(began)
+			elsewhere += took
+			worst.Store(max(worst.Load(), int64(took)))
 		}
 	}
-	if n := len(slow.Seen()); n > 20 {
-		t.Errorf("%d of 200 calls went to the slow backend", n)
+	// It is tried again every few seconds, and a busy machine may take many seconds for the calls.
+	if n := len(slow.Seen()); n > 20+int(elsewhere/time.Second) {
+		t.Errorf("%d of 200 calls went to the slow backend; the others took %v", n, elsewhere)
 	}
 }
 

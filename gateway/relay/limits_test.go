@@ -208,28 +208,31 @@ func TestSlowGroupEnds(t *testing.T) {
 		if _, slow := s.Header("slow"); slow {
 			s.Join(g)
 		}
-		if d, ok := s.Timeout(); ok {
-			s.SetDeadline(d)
+		if _, late := s.Header("late"); late {
+			s.SetDeadline(300 * time.Millisecond) // from here on: the client's could end before its call begins
 		}
 		s.Forward(w.h.target())
 	})
 	var all sync.WaitGroup
-	for _, timeout := range []time.Duration{300 * time.Millisecond, 0} {
+	for _, late := range []bool{true, false} {
 		for range 5 {
-			ctx, leave := withHeader(w.ctx, "slow", "1", timeout)
+			ctx, leave := withHeader(w.ctx, "slow", "1")
+			if late {
+				ctx = metadata.AppendToOutgoingContext(ctx, "late", "1")
+			}
 			s := stream(ctx, t, w.cc, "Echo")
 			all.Go(func() {
 				defer leave()
 				for send(s, make([]byte, 100_000)) == nil {
 				}
-				if timeout == 0 {
+				if !late {
 					return // left by the end of the test
 				}
 				if err := drainStream(s); status.Code(err) != codes.DeadlineExceeded {
 					t.Error(err)
 				}
 			})
-			if timeout == 0 {
+			if !late {
 				time.AfterFunc(100*time.Millisecond, leave)
 			}
 		}
@@ -288,7 +291,7 @@ func TestGroupsShareMemory(t *testing.T) {
 	slow := dialRaw(t, w.addr, grpc.WithInitialWindowSize(65535), grpc.WithInitialConnWindowSize(65535))
 	open := func(name string, n int) (calls []grpc.ClientStream) {
 		for range n {
-			ctx, leave := withHeader(w.ctx, "group", name, 0)
+			ctx, leave := withHeader(w.ctx, "group", name)
 			check.Cleanup(t, leave)
 			s := stream(ctx, t, slow, "Count")
 			check.Must(t, send(s, []byte("40 100000")))
@@ -318,11 +321,7 @@ func TestGroupsShareMemory(t *testing.T) {
 	check.Succeeds(t, "the relay to hold nothing", func() error { return emptyHanded(w.Relay) })
 }
 
-// withHeader returns a context with a header and, unless that is 0, a timeout.
-func withHeader(ctx context.Context, name, value string, timeout time.Duration) (context.Context, context.CancelFunc) {
-	ctx = metadata.AppendToOutgoingContext(ctx, name, value)
-	if timeout > 0 {
-		return context.WithTimeout(ctx, timeout)
-	}
-	return context.WithCancel(ctx)
+// withHeader returns a context with a header.
+func withHeader(ctx context.Context, name, value string) (context.Context, context.CancelFunc) {
+	return context.WithCancel(metadata.AppendToOutgoingContext(ctx, name, value))
 }

@@ -70,7 +70,8 @@ func TestWhatARepeatGets(t *testing.T) {
 func TestWhatBindsAKey(t *testing.T) {
 	t.Parallel()
 	m := newMemory()
-	k := service(t, m, idempotency.Options{Keys: [][]byte{key(1), key(2)}})
+	keys := idempotency.Options{Keys: [][]byte{key(1), key(2)}}
+	k := service(t, m, keys)
 	expect(t, k, "the first", request("{}"), says("first", idempotency.Executed), "first")
 	for what, change := range map[string]func(*idempotency.Request){
 		"method":     func(r *idempotency.Request) { r.Method = "Other" },
@@ -107,7 +108,8 @@ func TestWhatBindsAKey(t *testing.T) {
 			}
 		}
 	})
-	expect(t, k, "a spoilt answer", request("{}"), never(t), "IDEMPOTENCY_UNAVAILABLE")
+	// k may still hold the answer for a call that was refused before.
+	expect(t, service(t, m, keys), "a spoilt answer", request("{}"), never(t), "IDEMPOTENCY_UNAVAILABLE")
 }
 
 func TestCallsThatAreNotMade(t *testing.T) {
