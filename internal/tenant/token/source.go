@@ -102,22 +102,24 @@ func (s *source) refreshOnce(ctx context.Context) bool {
 	return err == nil
 }
 
+// install counts a fetch before its keys are in use: the statistics are those of any call that the keys let in.
 func (s *source) install(keys []*key) {
-	before := s.set.Load()
-	s.set.Store(before.after(keys, s.now()))
 	s.fetched.Add(1)
-	if !s.up.Swap(true) {
+	wasUp := s.up.Swap(true)
+	s.set.Store(s.set.Load().after(keys, s.now()))
+	if !wasUp {
 		s.log.Info("keys of an issuer fetched", "keys", len(keys))
 	}
 }
 
 // refreshFailed logs a failure, unless it is the end of ctx.
 func (s *source) refreshFailed(ctx context.Context, err error) {
-	if ctx.Err() == nil && (s.failed.Add(1) == 1 || s.up.Load()) {
+	ended := ctx.Err() != nil
+	first := !ended && s.failed.Add(1) == 1
+	if wasUp := s.up.Swap(false); !ended && (first || wasUp) {
 		s.log.Warn("the keys of an issuer of tokens cannot be fetched; known keys stay valid until they are "+
 			"too old", "known", s.keys() != nil, "error", why(err))
 	}
-	s.up.Store(false)
 }
 
 // end wakes all waiting calls, as no further fetch follows.
