@@ -129,11 +129,12 @@ func (r *reloader) load(because string) {
 	}
 	before := r.loads.Load()
 	if err = errors.Join(bad, err); err != nil {
-		logFailure(r.process.log, r.process.options.File, err)
 		r.loads.Store(before.failed(err))
+		logFailure(r.process.log, r.process.options.File, err)
 		return
 	}
 	restart := r.process.started.NeedsRestart(s)
+	r.loads.Store(before.succeeded(restart))
 	r.process.audit.RecordChange(&audit.Change{Actor: "process", What: "config.loaded",
 		Targets: []audit.Target{{Name: "because", Value: because}}})
 	r.process.log.Info("configuration loaded", "file", r.process.options.File, "because", because, "fleets",
@@ -141,7 +142,6 @@ func (r *reloader) load(because string) {
 	if len(restart) > 0 {
 		r.process.log.Warn("some of the configuration needs a restart", "fields", restart)
 	}
-	r.loads.Store(before.succeeded(restart))
 }
 
 // apply puts settings into effect, together with the backends of its sources. After an error nothing has changed.
