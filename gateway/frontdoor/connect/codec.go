@@ -26,13 +26,9 @@ func (t *target) decode(msg []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	values, err := countValues(msg)
+	done, err := t.body.held.DecodeJSON(msg)
 	if err != nil {
-		return nil, err
-	}
-	done, err := t.body.held.Decode(values * valueCost)
-	if err != nil {
-		return nil, failureOf(err, call.NotSent)
+		return nil, undecoded(err)
 	}
 	defer done()
 	// a client may be newer
@@ -49,28 +45,16 @@ func (t *target) decode(msg []byte) ([]byte, error) {
 	return encoded, nil
 }
 
-// Bounds of a JSON message. Each value takes many times its own size in memory while it is decoded.
-const (
-	maxValues  = 1 << 17
-	freeValues = 64  // values of a message that are not charged
-	valueCost  = 192 // bytes of a value while it is decoded: measured, with the largest message of a list
-)
-
-// countValues returns the number of values of a message for which memory must be charged.
-func countValues(msg []byte) (int, error) {
-	r := strictjson.Get()
-	defer r.Release()
-	err := r.Read(msg, strictjson.Options{Values: maxValues})
+// undecoded returns the error of a message that is no strict JSON, or that takes too much memory.
+func undecoded(err error) error {
 	var wrong *strictjson.Error
 	switch {
-	case errors.As(err, &wrong) && wrong.TooMany:
-		return 0, refused("MESSAGE_TOO_LARGE", call.ResourceExhausted, "the message %v", err)
-	case err != nil:
-		return 0, refused("REQUEST_MALFORMED", call.InvalidArgument, "the message %v", err)
-	case r.Values() <= freeValues:
-		return 0, nil
+	case !errors.As(err, &wrong):
+		return failureOf(err, call.NotSent)
+	case wrong.TooMany:
+		return refused("MESSAGE_TOO_LARGE", call.ResourceExhausted, "the message %v", err)
 	}
-	return r.Values(), nil
+	return refused("REQUEST_MALFORMED", call.InvalidArgument, "the message %v", err)
 }
 
 // jsonCopies is the number of copies of a message while it is converted to JSON, besides the message itself.

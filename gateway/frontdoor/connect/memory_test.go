@@ -86,9 +86,9 @@ func TestDecodedMemoryIsCharged(t *testing.T) {
 		want   string
 	}{
 		"few values":       {10, 100 << 10, ""},
-		"many values":      {maxValues / 2, 64 * mib, ""},
-		"without room":     {maxValues / 2, 4 * mib, "OVERLOADED"},
-		"too many values":  {maxValues, 64 * mib, "MESSAGE_TOO_LARGE"},
+		"many values":      {bodybudget.MaxValues / 2, 64 * mib, ""},
+		"without room":     {bodybudget.MaxValues / 2, 4 * mib, "OVERLOADED"},
+		"too many values":  {bodybudget.MaxValues, 64 * mib, "MESSAGE_TOO_LARGE"},
 		"far more of them": {mib, 64 * mib, "MESSAGE_TOO_LARGE"},
 	} {
 		text := `{"unknown":[0` + strings.Repeat(",0", test.values-1) + `]}`

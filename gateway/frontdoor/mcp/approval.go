@@ -13,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
 	"github.com/capgate/capgate/gateway/frontdoor/request"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/gateway/status"
@@ -215,10 +216,10 @@ func (p pending) waiting(stateless bool) *callResult {
 
 // digest identifies the call, independently of the notation of its arguments.
 func (i *invocation) digest() string {
-	var args any
+	args := any(i.req.GetArgsJson()) // of too many values, in their own notation
 	reader := strictjson.Get()
 	defer reader.Release()
-	if reader.Read(i.req.GetArgsJson(), strictjson.Options{Keep: true}) == nil {
+	if reader.Read(i.req.GetArgsJson(), strictjson.Options{Keep: true, Values: bodybudget.MaxValues}) == nil {
 		args = reader.Root().Any()
 	}
 	text, _ := json.Marshal([]any{i.req.GetCapabilityId(), i.req.GetToolName(), i.req.GetSessionId(),

@@ -19,17 +19,16 @@ const (
 	maxBatchReply = 16 << 20 // bytes of responses after which no further message is served
 )
 
-// readBatch reads the messages of a batch.
-func (m *message) readBatch() error {
+// readBatch reads the n messages of a batch.
+func (m *message) readBatch(n int) error {
 	if m.version != "" && m.version != batchVersion {
 		return invalid("batches of messages are only supported in the revision " + batchVersion +
 			"; send each message in a separate request")
 	}
-	if err := json.Unmarshal(m.body, &m.batch); err != nil || len(m.batch) == 0 || len(m.batch) > maxBatch {
-		m.batch = nil
+	if n == 0 || n > maxBatch {
 		return invalid(fmt.Sprintf("a batch must have 1 to %d messages", maxBatch))
 	}
-	return nil
+	return json.Unmarshal(m.body, &m.batch)
 }
 
 // serveBatch serves the messages of a batch one after the other, and responds with the array of their responses. If
@@ -71,7 +70,8 @@ func writeArray(w io.Writer, all [][]byte) {
 func (h *Handler) answers(r *http.Request, m *message) (all [][]byte) {
 	size := 0
 	for _, text := range m.batch {
-		one, answer := &message{body: text, version: m.version}, &captured{ctx: r.Context(), header: http.Header{}}
+		one, answer := &message{body: text, version: m.version, held: m.held},
+			&captured{ctx: r.Context(), header: http.Header{}}
 		switch err := one.parse(http.Header{}); { // without Accept, so that responses are not events
 		case err != nil:
 			h.refuse(answer, r, one, err)

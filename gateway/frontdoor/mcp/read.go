@@ -29,14 +29,15 @@ const (
 // message is a JSON-RPC message with unambiguous JSON.
 type message struct {
 	body      []byte
-	id        []byte // JSON; a number has the client's digits; nil means none
-	method    string // empty means a response
-	params    []byte // JSON of an object in body, for the SDK; nil means none
-	version   string // protocol version in the header; empty if absent
-	streams   bool   // the response consists of events
-	mayStream bool   // the client also accepts events
-	cancels   string // id of the request that it cancels; empty means none
-	tool      string // called tool; empty means none, or its name is too long
+	held      *bodybudget.Reservation // memory of the request; nil means no limit
+	id        []byte                  // JSON; a number has the client's digits; nil means none
+	method    string                  // empty means a response
+	params    []byte                  // JSON of an object in body, for the SDK; nil means none
+	version   string                  // protocol version in the header; empty if absent
+	streams   bool                    // the response consists of events
+	mayStream bool                    // the client also accepts events
+	cancels   string                  // id of the request that it cancels; empty means none
+	tool      string                  // called tool; empty means none, or its name is too long
 	meta      meta
 	answer    *answer              // for a response to elicitation/create; nil otherwise
 	failed    bool                 // a response with an error
@@ -50,7 +51,7 @@ func (m *message) isStateless() bool { return m.version >= statelessVersion }
 
 // read reads the message of a request. Even with an error, the message may have the request's id.
 func (h *Handler) read(w http.ResponseWriter, r *http.Request) (*message, error) {
-	m := &message{version: r.Header.Get("Mcp-Protocol-Version")}
+	m := &message{version: r.Header.Get("Mcp-Protocol-Version"), held: bodybudget.FromContext(r.Context())}
 	if r.Method != http.MethodPost {
 		return m, methodRefused(w.Header(), r)
 	}
@@ -126,7 +127,7 @@ func (h *Handler) readBody(w http.ResponseWriter, r *http.Request, m *message) e
 	in := bodybudget.StallTimeout(w, http.MaxBytesReader(w, r.Body, h.cfg.MaxBody), h.cfg.Stall)
 	// One read fills the buffer, and another one detects the end of the body.
 	body := bytes.NewBuffer(make([]byte, 0, min(max(r.ContentLength, 0), maxRetained)+bytes.MinRead))
-	_, err := body.ReadFrom(bodybudget.FromContext(r.Context()).Reader(in, copies*r.ContentLength))
+	_, err := body.ReadFrom(m.held.Reader(in, copies*r.ContentLength))
 	if m.body = body.Bytes(); err == nil {
 		return nil
 	}
@@ -149,19 +150,45 @@ func (h *Handler) tooLarge() error {
 			h.cfg.MaxBody))
 }
 
+const (
+	shortBody = 64 << 10 // bytes of a body whose values are not charged while they are only found
+	foundCost = 32       // bytes of a value that is found: strictjson has 16 in a list that grows
+)
+
+// find finds the values of the body.
+func (m *message) find(reader *strictjson.Reader) error {
+	var err error
+	if len(m.body) > shortBody {
+		if err = reader.Read(m.body, strictjson.Options{}); err == nil {
+			done, err := m.held.Decode(reader.Values() * foundCost)
+			if err != nil {
+				return err
+			}
+			defer done()
+		}
+	}
+	if err == nil {
+		err = reader.Read(m.body, strictjson.Options{Keep: true})
+	}
+	if err != nil {
+		return refused(http.StatusBadRequest, jsonrpc.CodeParseError, "INVALID_BODY", "the message "+err.Error())
+	}
+	return nil
+}
+
 // parse parses the JSON-RPC message in the body (JSON-RPC 2.0 §4). The SDK parses the same params later.
 func (m *message) parse(header http.Header) error {
 	reader := strictjson.Get()
 	defer reader.Release()
-	if err := reader.Read(m.body, strictjson.Options{Keep: true}); err != nil {
-		return refused(http.StatusBadRequest, jsonrpc.CodeParseError, "INVALID_BODY", "the message "+err.Error())
+	if err := m.find(reader); err != nil {
+		return err
 	}
 	root := reader.Root()
 	switch root.Kind() {
 	case strictjson.Object:
 	case strictjson.Array:
 		m.mayStream = acceptedOf(header).named
-		return m.readBatch()
+		return m.readBatch(root.Len())
 	default:
 		return invalid("a message must be a JSON object")
 	}
@@ -226,12 +253,29 @@ func (m *message) readParams(params strictjson.Value, header http.Header) error 
 		m.call = m.readDirect(params, header)
 	}
 	if m.call == nil {
+		if err := m.holdDecoded(params); err != nil {
+			return err
+		}
 		m.params = params.Raw()
 	}
 	if slices.Contains(taskMethods(), m.method) {
 		return m.checkTask(params, header)
 	}
 	return nil
+}
+
+// holdDecoded reserves memory for the params that the SDK decodes: all but the arguments of a tool.
+func (m *message) holdDecoded(params strictjson.Value) error {
+	n := params.Count()
+	if args, ok := params.Get("arguments"); ok && m.method == "tools/call" {
+		n -= args.Count()
+	}
+	if n > bodybudget.MaxValues {
+		return refused(http.StatusRequestEntityTooLarge, jsonrpc.CodeInvalidRequest, "BODY_TOO_LARGE",
+			fmt.Sprintf("params has more than %d values", bodybudget.MaxValues))
+	}
+	_, err := m.held.DecodeValues(n) // until the response ends
+	return err
 }
 
 // readID reads a request's id. MCP does not allow null (Base Protocol, "Requests"). An integer may have more digits

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
 	"github.com/capgate/capgate/gateway/frontdoor/invocation"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/internal/call"
@@ -30,26 +31,37 @@ type marshaler struct{ runtime.JSONPb }
 // it twice.
 func (m *marshaler) NewDecoder(r io.Reader) runtime.Decoder {
 	return runtime.DecoderFunc(func(v any) error {
+		b, ok := r.(*body)
+		if !ok {
+			b = &body{ReadCloser: io.NopCloser(r)}
+		}
 		data, err := io.ReadAll(r)
 		if err != nil {
 			err = unread(err)
 		} else {
-			err = m.Unmarshal(data, v)
+			err = m.decode(data, v, b.held)
 		}
-		if b, ok := r.(*body); ok {
-			b.failed = err
-		}
+		b.failed = err
 		return err
 	})
 }
 
 // Unmarshal decodes a message. A blank text is an empty message.
-func (m *marshaler) Unmarshal(data []byte, v any) error {
+func (m *marshaler) Unmarshal(data []byte, v any) error { return m.decode(data, v, nil) }
+
+// decode is Unmarshal for a message whose memory is reserved until the response ends.
+func (m *marshaler) decode(data []byte, v any, held *bodybudget.Reservation) error {
 	if len(bytes.TrimSpace(data)) == 0 {
 		data = []byte("{}")
 	}
-	if err := strictjson.Check(data); err != nil {
+	var wrong *strictjson.Error
+	switch _, err := held.DecodeJSON(data); {
+	case errors.As(err, &wrong) && wrong.TooMany:
+		return &call.Refusal{Kind: call.ResourceExhausted, Reason: "BODY_TOO_LARGE", Message: "the body " + err.Error()}
+	case errors.As(err, &wrong):
 		return invocation.Invalid("the body " + err.Error())
+	case err != nil:
+		return err
 	}
 	if err := m.JSONPb.Unmarshal(data, v); err != nil {
 		return invocation.Invalid(problem.WrongBody(err.Error()))

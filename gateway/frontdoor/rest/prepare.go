@@ -47,6 +47,7 @@ func forwardHeader(name string) (string, bool) {
 // body is a request's body. It keeps the decoder's error, which the generated code would reduce to a text.
 type body struct {
 	io.ReadCloser
+	held   *bodybudget.Reservation
 	failed error
 }
 
@@ -106,9 +107,10 @@ func (h *Handler) prepare(next runtime.HandlerFunc) runtime.HandlerFunc {
 			return
 		}
 		defer func() { _ = r.Body.Close() }()
-		in = bodybudget.FromContext(ctx).Reader(http.MaxBytesReader(w, r.Body, h.cfg.MaxBody), r.ContentLength)
+		held := bodybudget.FromContext(ctx)
+		in = held.Reader(http.MaxBytesReader(w, r.Body, h.cfg.MaxBody), r.ContentLength)
 		r = r.WithContext(ctx)
-		r.Body = &body{ReadCloser: in}
+		r.Body = &body{ReadCloser: in, held: held}
 		next(conditionally(w, r), r, params)
 	}
 }

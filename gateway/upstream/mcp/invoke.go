@@ -284,7 +284,7 @@ func argumentsOf(text []byte) (json.RawMessage, error) {
 	}
 	r := strictjson.Get()
 	defer r.Release()
-	if err := r.Read(text, strictjson.Options{Keep: true}); err != nil {
+	if err := r.Read(text, strictjson.Options{Keep: true, Depth: 1}); err != nil {
 		return nil, invalidArguments(fmt.Sprintf("args_json %v", err))
 	}
 	if r.Root().Kind() != strictjson.Object {

@@ -77,6 +77,9 @@ func (v Value) Kind() Kind { return v.node().kind }
 // Index returns the position of the value among all values and names of the text.
 func (v Value) Index() int { return int(v.at) }
 
+// Count returns the number of values and names in the value, and the value itself.
+func (v Value) Count() int { return int(v.node().next - v.at) }
+
 // Len returns the number of values in an object or array; 0 for other kinds.
 func (v Value) Len() int {
 	if n := v.node(); n.kind == Object || n.kind == Array {
