@@ -48,7 +48,8 @@ func TestValuesOfABodyAreCharged(t *testing.T) {
 	values := "[0" + strings.Repeat(",0", 1<<16) + "]"
 	for path, body := range map[string]string{
 		"/v1/approvals/abc/approve": `{"comment":` + values + `}`,
-		"/mcp":                      `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"x":` + values + `}}}`,
+		"/mcp": `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"x":` + values +
+			`}}}`,
 	} {
 		resp, text := clienttest.Send(t, f.gateway.HTTP1(t), http.MethodPost, f.gateway.URL(path), body,
 			"Content-Type", "application/json", "Accept", "application/json, text/event-stream")
