@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -28,15 +29,24 @@ type idleConns struct {
 	title string
 	tls   bool
 	calls int // before it is idle
-	most  int // connections for which one address has memory
+	most  int // connections for which one address has memory; streams, if they wait
 	goal  float64
+	waits waits
+	each  int // streams of a connection that wait
 }
 
+// conns returns the number of connections that hold n things.
+func (k idleConns) conns(n int) int { return n / max(k.each, 1) }
+
 func allIdleConns() []idleConns {
-	const most, mostTLS = 10000, 4000
+	const most, mostTLS, mostListeners = 10000, 4000, 1000
 	return []idleConns{
-		{"new", false, 0, most, connGoal}, {"after ten calls", false, 10, most, connGoal},
-		{"over TLS, new", true, 0, mostTLS, tlsConnGoal}, {"over TLS, after ten calls", true, 10, mostTLS, tlsConnGoal},
+		{title: "new", most: most, goal: connGoal},
+		{title: "after ten calls", calls: 10, most: most, goal: connGoal},
+		{title: "over TLS, new", tls: true, most: mostTLS, goal: tlsConnGoal},
+		{title: "over TLS, after ten calls", tls: true, calls: 10, most: mostTLS, goal: tlsConnGoal},
+		{title: "its open stream, of 500", most: most, goal: streamGoal, waits: callsWait, each: 500},
+		{title: "its MCP listener, of 50", most: mostListeners, goal: listenerGoal, waits: listWait, each: 50},
 	}
 }
 
@@ -61,37 +71,44 @@ func collect(ctx context.Context, p *peers.Peer) error {
 	return nil
 }
 
-// connections measures the resident memory of idle HTTP/2 connections, at once and after garbage collection.
+// connections measures the memory of idle HTTP/2 connections, and of streams that wait on them, at once and after
+// garbage collection.
 func (b *bench) connections(ctx context.Context) (string, error) {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s. Connections of one address; less the memory of the gateway before.\n\n", machine())
-	out.WriteString("| idle HTTP/2 connection | connections | KiB a connection | after garbage collection | goal | " +
-		"|\n|---|---|---|---|---|---|\n")
-	specs := []peers.Spec{peers.CapgateSpec(b.opts.capgate)}
+	out.WriteString("| idle HTTP/2 connection | of these | KiB each | after garbage collection | of it heap | goal | " +
+		"|\n|---|---|---|---|---|---|---|\n")
+	specs := []peers.Spec{peers.CapgateSpec(b.opts.capgate), peers.CapgateOn(b.opts.capgate)}
 	if b.opts.before != "" {
-		specs = append(specs, peers.Before(specs[0], b.opts.before))
+		for _, spec := range slices.Clone(specs) {
+			specs = append(specs, peers.Before(spec, b.opts.before))
+		}
 	}
 	for _, kind := range allIdleConns() {
 		for _, spec := range specs {
 			if kind.tls {
 				spec = spec.OverTLS()
 			}
+			if spec.On && kind.waits == noneWait {
+				continue
+			}
 			n := min(b.opts.idle.streams, kind.most)
 			m, err := b.idleConns(ctx, spec, kind, n)
 			if err != nil {
-				fmt.Fprintf(&out, "| %s, %s | failed: %s | | | | |\n", spec.Name, kind.title,
+				fmt.Fprintf(&out, "| %s, %s | failed: %s | | | | | |\n", spec.Name, kind.title,
 					strings.ReplaceAll(err.Error(), "\n", " "))
 				continue
 			}
-			fmt.Fprintf(&out, "| %s, %s | %d | %.1f | %.1f | %.0f | %s |\n", spec.Name, kind.title, n, m.opened/1024,
-				m.collected/1024, kind.goal/1024, goalReached(m.collected, kind.goal))
+			fmt.Fprintf(&out, "| %s, %s | %d | %.2f | %.2f | %.2f | %.0f | %s |\n", spec.Name, kind.title, n,
+				m.opened/1024, m.collected/1024, m.heap/1024, kind.goal/1024, goalReached(m.collected, kind.goal))
 		}
 	}
 	return out.String(), nil
 }
 
-// idleMemory is the memory of a connection in bytes.
-type idleMemory struct{ opened, collected float64 }
+// idleMemory is the memory of a connection or stream in bytes: resident, the same after garbage collection, and the
+// objects in use then.
+type idleMemory struct{ opened, collected, heap float64 }
 
 func (b *bench) idleConns(ctx context.Context, spec peers.Spec, kind idleConns, n int) (m idleMemory,
 	err error) {
@@ -107,7 +124,8 @@ func (b *bench) idleConns(ctx context.Context, spec peers.Spec, kind idleConns, 
 	if err != nil {
 		return m, err
 	}
-	conns, err := openConns(p, kind, n)
+	objects := heapOf(ctx, p).inUse
+	conns, err := openConns(p, kind, kind.conns(n))
 	defer func() {
 		for _, c := range conns {
 			_ = c.Close()
@@ -123,6 +141,7 @@ func (b *bench) idleConns(ctx context.Context, spec peers.Spec, kind idleConns, 
 		return m, err
 	}
 	m.collected, err = perConn(p, before, n)
+	m.heap = (heapOf(ctx, p).inUse - objects) / float64(n)
 	runtime.KeepAlive(conns)
 	return m, err
 }
@@ -199,6 +218,9 @@ func openConn(p *peers.Peer, kind idleConns) (net.Conn, error) {
 			return c, err
 		}
 	}
+	if kind.waits != noneWait {
+		return c, openStreams(c, p, u, kind)
+	}
 	return c, errors.Join(u.failed, u.flush())
 }
 
@@ -206,6 +228,7 @@ func openConn(p *peers.Peer, kind idleConns) (net.Conn, error) {
 type connUser struct {
 	conn    net.Conn
 	session *h2.Session
+	begun   int // streams whose first bytes have come
 	ended   int
 	failed  error
 	buf     [8 << 10]byte
@@ -240,14 +263,24 @@ func (u *connUser) Headers(_ *h2.Stream, h h2.Headers, end bool) error {
 	if end {
 		u.ended++
 		if h.GRPCStatus != "0" {
-			u.failed = fmt.Errorf("grpc-status %q %s", h.GRPCStatus, h.GRPCMessage)
+			u.failed = fmt.Errorf("status %q, grpc-status %q %s", h.Status, h.GRPCStatus, h.GRPCMessage)
 		}
 	}
 	return nil
 }
 
 // Data implements h2.Events.
-func (u *connUser) Data(*h2.Stream, []byte, bool) error { return nil }
+func (u *connUser) Data(st *h2.Stream, p []byte, end bool) error {
+	if end {
+		u.ended++
+		u.failed = fmt.Errorf("the stream ends with %q", p)
+	}
+	if st.Value == nil {
+		st.Value = u
+		u.begun++
+	}
+	return nil
+}
 
 // Reset implements h2.Events.
 func (u *connUser) Reset(_ *h2.Stream, code uint32) error {

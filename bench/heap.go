@@ -17,6 +17,7 @@ import (
 // heap counts the allocations of a Go process, or after since those of one request.
 type heap struct {
 	objects, bytes float64
+	inUse          float64 // bytes of objects that have not been freed
 	known          bool
 }
 
@@ -24,7 +25,8 @@ func (h heap) since(before heap, requests float64) heap {
 	if !h.known || !before.known || requests == 0 {
 		return heap{}
 	}
-	return heap{(h.objects - before.objects) / requests, (h.bytes - before.bytes) / requests, true}
+	objects, bytes := h.objects-before.objects, h.bytes-before.bytes
+	return heap{objects: objects / requests, bytes: bytes / requests, known: true}
 }
 
 // String is a cell of a table.
@@ -62,6 +64,8 @@ func heapOf(ctx context.Context, p *peers.Peer) (h heap) {
 			h.objects = n
 		case name == "go_memstats_alloc_bytes_total":
 			h.bytes = n
+		case name == "go_memstats_heap_alloc_bytes":
+			h.inUse = n
 		}
 	}
 	h.known = lines.Err() == nil && h.objects > 0

@@ -40,14 +40,14 @@ type meter struct {
 	half     *half
 	bytes    int64 // of started messages
 	messages int64
-	rest     int64 // of the current message
+	rest     uint32 // of the current message
 	prefix   [5]byte
-	got      int     // of the prefix
+	got      uint8   // of the prefix
 	kept     [4]byte // the start of a prefix, not yet forwarded
-	keeps    int     // bytes of kept
+	keeps    uint8   // bytes of kept
 
-	prepaid    int  // bytes charged to the group in advance and not yet received
 	waits      bool // in its group's list, with window to replenish
+	prepaid    int  // bytes charged to the group in advance and not yet received
 	prev, then *meter
 }
 
@@ -117,20 +117,20 @@ func (s *Stream) count(h *half, p []byte) (int, Failure) {
 func (s *Stream) walk(m *meter, p []byte) (int, Failure) {
 	for at := 0; at < len(p); {
 		if m.rest > 0 {
-			n := min(m.rest, int64(len(p)-at))
-			m.rest -= n
-			at += int(n)
+			n := int(min(int64(m.rest), int64(len(p)-at)))
+			m.rest -= uint32(n)
+			at += n
 			continue
 		}
-		begins := at - m.got
+		begins := at - int(m.got)
 		n := copy(m.prefix[m.got:], p[at:])
-		m.got += n
-		if at += n; m.got < len(m.prefix) {
+		m.got += uint8(n)
+		if at += n; int(m.got) < len(m.prefix) {
 			break
 		}
-		m.got, m.rest = 0, int64(be32(m.prefix[1:]))
+		m.got, m.rest = 0, be32(m.prefix[1:])
 		m.messages++
-		m.bytes += int64(len(m.prefix)) + m.rest
+		m.bytes += int64(len(m.prefix)) + int64(m.rest)
 		if f := s.exceeded(m); f != NoFailure {
 			return max(begins, 0), f
 		}
@@ -165,13 +165,13 @@ func (m *meter) inPrefix() bool { return m.got > 0 || m.keeps > 0 }
 // the client, which would find a truncated message instead of the status.
 func (s *Stream) split(n int) int {
 	m := &s.limit.out
-	if m.got > n && m.keeps > 0 {
+	if int(m.got) > n && m.keeps > 0 {
 		n = 0 // the prefix goes on
 	} else {
 		s.sendKept()
-		n -= m.got
+		n -= int(m.got)
 	}
-	m.keeps = copy(m.kept[:], m.prefix[:m.got])
+	m.keeps = uint8(copy(m.kept[:], m.prefix[:m.got]))
 	return n
 }
 
@@ -181,7 +181,7 @@ func (s *Stream) sendKept() {
 		return
 	}
 	m := &s.limit.out
-	n := m.keeps
+	n := int(m.keeps)
 	m.keeps = 0
 	s.result.BytesOut += int64(n)
 	s.down.queue.append(&s.sh.buffers, m.kept[:n], false)

@@ -283,7 +283,7 @@ func (m *machine) balance() {
 					held += int64(s.up.queue.off)
 				}
 			}
-			if s.lingers && s.head != nil {
+			if s.lingers && s.requestHead != nil {
 				m.t.Fatal("a stream that waits for the end of its request holds headers, and nobody is charged for " +
 					"them")
 			}
@@ -295,7 +295,7 @@ func (m *machine) balance() {
 				waits += c.body.left
 			}
 			if l := s.limit; l != nil && h == &s.up {
-				waits += l.out.keeps
+				waits += int(l.out.keeps)
 			}
 			if sum := h.recvWin + h.uncredited + waits; sum != m.sh.relay.cfg.HTTP2.StreamWindow && !h.gotEnd &&
 				s.phase < answered {

@@ -15,7 +15,7 @@ func setOf(name string) nameSet {
 
 // mayHave reports whether the request may have a header.
 func (s *Stream) mayHave(name string) bool {
-	if s.head == nil {
+	if s.requestHead == nil {
 		return false
 	}
 	if s.names == 0 {

@@ -13,7 +13,7 @@ func TestNamesAreFound(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
-		s := &Stream{sh: &shard{}, head: new(hpack.List)}
+		s := &Stream{sh: &shard{}, requestHead: &requestHead{head: new(hpack.List)}}
 		first, values, changed := map[string]string{}, map[string]int{}, map[string]bool{}
 		name := func() string {
 			return []string{"", "x", "te", "x-user-id", "x-agent-id"}[r.IntN(5)] + fmt.Sprint(r.IntN(8))

@@ -33,6 +33,9 @@ func newParking(s *Stream) *parking {
 // Park makes the stream wait for Resume, which may be called from any goroutine.
 func (s *Stream) Park() Parked {
 	s.phase = parked
+	if s.parking == nil {
+		s.parking = newParking(s)
+	}
 	p := s.parking
 	p.issued++
 	p.ticket.Store(p.issued)
@@ -71,7 +74,10 @@ func (p *parking) act() {
 // unpark prevents any Parked from resuming the stream. A Resume in progress keeps its parking.
 func (s *Stream) unpark() {
 	p := s.parking
+	if p == nil {
+		return
+	}
 	if t := p.ticket.Load(); t != 0 && (t == claimed || !p.ticket.CompareAndSwap(t, 0)) {
-		s.parking = newParking(s)
+		s.parking = nil
 	}
 }

@@ -50,7 +50,7 @@ type shard struct {
 	consts   constFields
 	buffers  bufferPool
 	lists    []*hpack.List
-	edits    [][]edit
+	requests []*requestHead
 	streams  []*Stream  // unused
 	limiters []*limiter // unused
 	warm     [warmLedgers]*ledger
@@ -81,7 +81,7 @@ func (sh *shard) fresh() {
 	sh.consts = newConstFields(sh.interner)
 	sh.buffers, sh.lists, sh.streams, sh.limiters, sh.buffered = bufferPool{most: sh.relay.cfg.Memory.MaxKept}, nil,
 		nil, nil, 0
-	sh.edits = nil
+	sh.requests = nil
 	for i, l := range sh.warm {
 		if sh.warm[i] = nil; l != nil {
 			l.forget()
@@ -257,25 +257,6 @@ func (sh *shard) freeList(l *hpack.List) {
 	}
 }
 
-// commonEdits is the number of header edits that suffices for most requests.
-const commonEdits = 8
-
-func (sh *shard) newEdits() []edit {
-	if n := len(sh.edits); n > 0 {
-		e := sh.edits[n-1]
-		sh.edits = sh.edits[:n-1]
-		return e
-	}
-	return make([]edit, 0, commonEdits)
-}
-
-func (sh *shard) freeEdits(e []edit) {
-	clear(e)
-	if len(sh.edits) < keepStreams {
-		sh.edits = append(sh.edits, e[:0])
-	}
-}
-
 // keepScratch moves the decoded block to its stream.
 func (sh *shard) keepScratch() *hpack.List {
 	l := sh.scratch
@@ -290,7 +271,6 @@ func (sh *shard) newStream() *Stream {
 		return s
 	}
 	s := &Stream{sh: sh}
-	s.parking = newParking(s)
 	s.timer.expired = s.expire
 	s.down.stream, s.up.stream = s, s
 	return s

@@ -12,35 +12,26 @@ type Stream struct {
 	// Value belongs to the Handler. It is nil when Headers is called.
 	Value any
 
-	sh       *shard
-	peer     *Peer
-	client   downstream // transport of down
-	down, up half       // the client's side and the upstream's
-	phase    phase
-	gen      uint32 // number of calls that this Stream has served
-	parking  *parking
+	sh           *shard
+	peer         *Peer
+	client       downstream // transport of down
+	down, up     half       // the client's side and the upstream's
+	parking      *parking   // nil until the stream is parked
+	*requestHead            // nil after the response has started
 
-	head      *hpack.List // request headers, until the response starts
-	names     nameSet     // of head, when the Handler reads it; 0 means not computed
-	edits     []edit      // changes to head
-	edited    nameSet     // names of edits
-	method    string
-	path      string
-	authority string
-	repeated  string
-	grpc      bool // content-type is application/grpc
-	proto     bool // content-type is application/grpc or application/grpc+proto
-	announced bool // the Handler was called, and Done is due
-	lingers   bool // the response is complete, and the client still sends
-	reporting bool // in shard.ended
-	started   bool // response headers were received from the upstream
-	replay    bool // the request is complete in up.queue
-	accepted  bool // the upstream has replenished the window of the request
-	doubts    bool // REFUSED_STREAM from the upstream does not prove that the call did not start
-	alone     bool // only one message is allowed
-	whole     bool // the only message was delivered
-	upstream  *Upstream
-	next      *Stream     // in its pool's queue
+	gen       uint32 // number of calls that this Stream has served
+	phase     phase
+	grpc      bool        // content-type is application/grpc
+	proto     bool        // content-type is application/grpc or application/grpc+proto
+	announced bool        // the Handler was called, and Done is due
+	lingers   bool        // the response is complete, and the client still sends
+	reporting bool        // in shard.ended
+	started   bool        // response headers were received from the upstream
+	replay    bool        // the request is complete in up.queue
+	accepted  bool        // the upstream has replenished the window of the request
+	doubts    bool        // REFUSED_STREAM from the upstream does not prove that the call did not start
+	alone     bool        // only one message is allowed
+	whole     bool        // the only message was delivered
 	trailers  *hpack.List // follow down.queue
 	follow    *hpack.List // trailers of the request, which follow up.queue
 	tap       Tap
@@ -54,12 +45,9 @@ type Stream struct {
 	held      int      // bytes in the queues and local ends, as counted for the connection and the shard
 	early     int      // bytes in up.queue that were already replenished for the client
 	deadline  int64
-	latest    int64 // latest deadline; 0 means none
-	messageBy int64 // deadline of the first message
 	readLimit int64 // of down.got, at which a lingering stream is reset
 	timer     timer
 	began     time.Duration // start, since relay.epoch
-	sentAt    int64         // time of the last request to an upstream, on the shard's clock
 	result    Result
 }
 
@@ -76,93 +64,6 @@ const (
 	answered        // only the relay's own response remains to be sent
 	over            // nothing more will be sent
 )
-
-// edit sets a header for the upstream, or drops it if its value is unset.
-type edit struct {
-	name, value string
-	drop        bool
-}
-
-// Path returns the request's :path exactly as it was sent.
-func (s *Stream) Path() string { return s.path }
-
-// Authority returns the request's :authority, or its Host, or localhost if it has neither.
-func (s *Stream) Authority() string { return s.authority }
-
-// Header returns the first value of a request header. The name must be in lower case. After the response has started,
-// there are no headers.
-func (s *Stream) Header(name string) (string, bool) {
-	if !s.mayHave(name) {
-		return "", false
-	}
-	for i := range s.head.Fields {
-		if f := &s.head.Fields[i]; f.Name == name {
-			return f.Value, true
-		}
-	}
-	return "", false
-}
-
-// AppendHeader appends all values of a request header to b, as one list (RFC 9110 §5.3). The name must be in lower
-// case.
-func (s *Stream) AppendHeader(b []byte, name string) []byte {
-	if !s.mayHave(name) {
-		return b
-	}
-	found := false
-	for i := range s.head.Fields {
-		if f := &s.head.Fields[i]; f.Name == name {
-			if found {
-				b = append(b, ',')
-			}
-			b, found = append(b, f.Value...), true
-		}
-	}
-	return b
-}
-
-// Contradicts reports whether a request header is present more than once, with different values.
-func (s *Stream) Contradicts(name string) bool {
-	if !s.mayHave(name) {
-		return false
-	}
-	first, found := "", false
-	for i := range s.head.Fields {
-		switch f := &s.head.Fields[i]; {
-		case f.Name != name:
-		case found && f.Value != first:
-			return true
-		default:
-			first, found = f.Value, true
-		}
-	}
-	return false
-}
-
-// Repeated returns the name of a repeated request header that gRPC allows only once: grpc-encoding, grpc-timeout, te
-// or content-type. It is empty if there is none.
-func (s *Stream) Repeated() string { return s.repeated }
-
-// Proto reports whether content-type is exactly application/grpc or application/grpc+proto.
-func (s *Stream) Proto() bool { return s.proto }
-
-// SetHeader sets a header for the upstream, in place of the client's. The last change of a header applies.
-func (s *Stream) SetHeader(name, value string) { s.edit(edit{name: name, value: value}) }
-
-// DropHeader removes a request header for the upstream.
-func (s *Stream) DropHeader(name string) { s.edit(edit{name: name, drop: true}) }
-
-func (s *Stream) edit(e edit) {
-	if old := s.editOf(e.name); old != nil {
-		*old = e
-	} else {
-		if s.edits == nil {
-			s.edits = s.sh.newEdits()
-		}
-		s.edits = append(s.edits, e)
-		s.edited |= setOf(e.name)
-	}
-}
 
 // SetPath sets the :path for the upstream.
 func (s *Stream) SetPath(path string) { s.SetHeader(":path", path) }
@@ -189,7 +90,7 @@ func (s *Stream) Shard() int { return s.sh.index }
 
 // Timeout returns the client's grpc-timeout, less the time since its headers arrived. A malformed timeout is 0.
 func (s *Stream) Timeout() (time.Duration, bool) {
-	if s.head == nil {
+	if s.requestHead == nil {
 		return 0, false
 	}
 	for i := range s.head.Fields {
@@ -208,7 +109,7 @@ func (s *Stream) Timeout() (time.Duration, bool) {
 // when the stream is forwarded.
 func (s *Stream) SetDeadline(d time.Duration) {
 	s.deadline = max(int64(s.began)+int64(min(d, maxTimeout)), 1)
-	if s.latest != 0 {
+	if s.requestHead != nil && s.latest != 0 {
 		s.deadline = min(s.deadline, s.latest)
 	}
 	s.setTimer()
@@ -276,7 +177,7 @@ func (s *Stream) expire() {
 // open attaches a new stream to its client's connection, or local end.
 func (s *Stream) open(c client, p *Peer, id uint32, window int, head *hpack.List, end bool) {
 	s.phase = deciding
-	s.head, s.replay, s.headSize = head, true, head.Size()
+	s.requestHead, s.replay, s.headSize = s.sh.newRequest(head), true, head.Size()
 	s.sh.buffered += int64(s.headSize)
 	s.began, s.peer, s.client = time.Duration(s.sh.now), p, c
 	s.down.join(c, id, window)
@@ -323,16 +224,13 @@ func (s *Stream) reset() {
 	s.up.queue.drop(&sh.buffers)
 	s.release()
 	s.unlimit()
-	if s.head != nil {
-		sh.freeList(s.head)
-	}
+	s.dropHead()
 	if s.trailers != nil {
 		sh.freeList(s.trailers)
 	}
 	if s.follow != nil {
 		sh.freeList(s.follow)
 	}
-	s.dropEdits()
 	*s = Stream{
 		sh: sh, gen: s.gen + 1, parking: s.parking,
 		timer: timer{expired: s.timer.expired},

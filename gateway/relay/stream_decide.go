@@ -101,19 +101,6 @@ func (s *Stream) writeRequest(t transport) {
 	w.end(&s.up, s.up.queueEnd && s.up.queue.len() == 0)
 }
 
-// editOf returns the change to a header, or nil.
-func (s *Stream) editOf(name string) *edit {
-	if s.edited&setOf(name) == 0 {
-		return nil
-	}
-	for i := range s.edits {
-		if s.edits[i].name == name {
-			return &s.edits[i]
-		}
-	}
-	return nil
-}
-
 // unsent takes back a stream that did not start at its upstream.
 func (s *Stream) unsent(err error) {
 	s.up.detach()
@@ -242,7 +229,7 @@ const comeBackAfter = "1"
 
 // refusePage rejects a request with a page, if there is one.
 func (s *Stream) refusePage(status string, page Page) {
-	if len(page.Body) == 0 || s.method == "HEAD" {
+	if len(page.Body) == 0 || s.requestHead != nil && s.method == "HEAD" {
 		s.refuseHTTP(status)
 		return
 	}

@@ -142,23 +142,6 @@ func (s *Stream) responseStarts() {
 	s.dropHead()
 }
 
-// dropHead drops the request's headers.
-func (s *Stream) dropHead() {
-	if s.head != nil {
-		s.sh.freeList(s.head)
-	}
-	s.head, s.names, s.method, s.path, s.authority = nil, 0, "", "", ""
-	s.dropEdits()
-}
-
-// dropEdits drops the Handler's changes to the request's headers, so that a long-lived stream does not hold them.
-func (s *Stream) dropEdits() {
-	if s.edits != nil {
-		s.sh.freeEdits(s.edits)
-		s.edits, s.edited = nil, 0
-	}
-}
-
 // forgetHead removes the request's headers from the accounts.
 func (s *Stream) forgetHead() {
 	if s.headSize == 0 {
