@@ -190,6 +190,11 @@ func TestMCPCallsAreTraced(t *testing.T) {
 			if got := span.Of["mcp.method.name"]; span.Trace != aTrace || got != want[span.GetKind()] {
 				t.Errorf("%s: %s of the trace %s is %q", revision, span.GetName(), span.Trace, got)
 			}
+			server := span.GetKind() == otlp.Span_SPAN_KIND_SERVER
+			if of, over := span.Of["mcp.protocol.version"], span.Of["network.transport"]; server &&
+				(of != revision || over != "tcp") {
+				t.Errorf("%s: the span has the revision %q over %q", revision, of, over)
+			}
 		}
 	}
 }

@@ -97,6 +97,7 @@ type Headers interface {
 func resolve(from *clientaddr.Resolver, p *relay.Peer, r Headers, scratch []byte) (o filter.Client, other netip.Addr) {
 	c := Of(p)
 	o.Address, o.At, o.Peer = c.text, c.At, c.peer
+	o.Unix = p.OnSocket()
 	if !from.Trusts(c.addr) {
 		return o, netip.Addr{}
 	}

@@ -13,6 +13,8 @@ type Client struct {
 	At       *tenant.Listener // listener; nil means the public port, or the process itself
 	Peer     *tenant.Peer     // from the certificate of the connection; nil means none
 	Protocol call.Protocol    // of the call, or of the HTTP request that a front door makes it for
+	Revision call.Revision    // of MCP, for a request over it
+	Unix     bool             // the client is connected to a Unix domain socket
 	Told     bool             // a trusted proxy named the client, and forwards the fields below
 	Proto    string
 	Host     string

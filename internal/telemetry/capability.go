@@ -68,7 +68,7 @@ func (c *CapabilityMetrics) addInFlight(shard uint32, n int64) {
 // count adds a finished call.
 func (c *CapabilityMetrics) count(rec *Record) {
 	took := rec.Took()
-	code, bucket := KnownCode(rec.Code), bucketOf(took)
+	code, bucket := KnownCode(rec.Code), bucketOf(bucketBounds[:], took)
 	row := c.series(rec.Call.Method, code)
 	cell := &row[int(rec.Shard)&(len(row)-1)]
 	cell.outcomes[min(rec.Outcome, numOutcomes-1)].Add(1)

@@ -95,7 +95,7 @@ func (c *collector) emitCapability(to emitter, h *CapabilityMetrics) {
 	for code := range byCode {
 		if l := &byCode[code]; l.count() > 0 {
 			l.exemplars = h.exemplars[code].Load().list()
-			to <- l.metric(c.duration, c.from.since, h.name, codeNames[code])
+			to <- l.metric(bucketBounds[:], c.duration, c.from.since, h.name, codeNames[code])
 		}
 	}
 	to.count(c.bytes, bytesIn, h.name, "in")

@@ -84,13 +84,13 @@ func (l *latencies) native(seconds float64) *atomic.Int64 {
 }
 
 // bucketOf walks the bounds from below: most calls end in the first few.
-func bucketOf(d time.Duration) int {
-	for i, bound := range &bucketBounds {
+func bucketOf(bounds []time.Duration, d time.Duration) int {
+	for i, bound := range bounds {
 		if d <= bound {
 			return i
 		}
 	}
-	return len(bucketBounds)
+	return len(bounds)
 }
 
 // latency is the sum of the counts of several goroutines, with exemplars.
@@ -133,13 +133,14 @@ func (l *latency) count() uint64 {
 }
 
 // metric returns both histograms as one metric.
-func (l *latency) metric(desc *prometheus.Desc, since time.Time, labels ...string) prometheus.Metric {
+func (l *latency) metric(bounds []time.Duration, desc *prometheus.Desc, since time.Time,
+	labels ...string) prometheus.Metric {
 	seconds := time.Duration(l.nanos).Seconds()
 	native := prometheus.MustNewConstNativeHistogram(desc, l.count(), seconds, l.native, nil, l.zero, schema,
 		zeroThreshold, since, labels...)
-	both := histogram{Metric: native, classic: make([]*dto.Bucket, len(bucketBounds))}
+	both := histogram{Metric: native, classic: make([]*dto.Bucket, len(bounds))}
 	var below uint64
-	for i, bound := range &bucketBounds {
+	for i, bound := range bounds {
 		below += l.buckets[i]
 		both.classic[i] = &dto.Bucket{CumulativeCount: new(below), UpperBound: new(bound.Seconds())}
 	}

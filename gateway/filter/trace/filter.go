@@ -40,7 +40,7 @@ func (f Filter) Note(t *filter.Call) {
 		t.Span = f.tracer.Start(parent, state, &t.Info, s.Started())
 		t.Trace = t.Span.TraceID()
 		if t.Client.Protocol == call.MCP {
-			t.Span.OverMCP()
+			t.Span.OverMCP(t.Client.Revision, t.Client.Unix)
 		}
 	}
 }

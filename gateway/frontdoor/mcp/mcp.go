@@ -13,6 +13,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
 	"github.com/capgate/capgate/gateway/frontdoor/unary"
+	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/toolschema"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
@@ -42,6 +43,7 @@ type Config struct {
 	// Without keys, clients get no session and no state.
 	Keys   func(ctx context.Context) [][]byte
 	Tenant func(*http.Request) string // returns the tenant of a request's caller
+	Unix   func(*http.Request) bool   // reports whether a client is connected to a Unix domain socket; optional
 	// Caller returns the identifier of a request's caller; required with Keys.
 	Caller func(*http.Request) string
 	// Cancel makes the other replicas call Cancelled with a request. It may wait until ctx ends. If nil, there are no
@@ -168,7 +170,7 @@ func New(cfg Config) *Handler {
 }
 
 // versions returns the supported revisions, newest first. 2024-11-05 has another transport.
-func versions() []string { return []string{"2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26"} }
+func versions() []string { return call.Revisions() }
 
 // statelessVersion is the first revision without sessions.
 const statelessVersion = "2026-07-28"

@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"errors"
+	"net/http"
 	"strconv"
 	"sync"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/metric"
 	"github.com/capgate/capgate/internal/telemetry"
 )
@@ -28,7 +30,11 @@ type operations struct {
 }
 
 // operation holds the labels of a series.
-type operation struct{ method, tool, failure string }
+type operation struct {
+	method, tool, failure string
+	revision              call.Revision
+	unix                  bool // the client is connected to a Unix domain socket
+}
 
 // observe counts an operation. The numbers of methods and errors are small, and tools are known ones.
 func (o *operations) observe(of operation, d time.Duration) {
@@ -39,7 +45,7 @@ func (o *operations) observe(of operation, d time.Duration) {
 			of.tool = otherTool
 		}
 		if h = o.all[of]; h == nil {
-			h = new(telemetry.Histogram)
+			h = &telemetry.Histogram{Bounds: telemetry.MCPBounds()}
 			if o.all == nil {
 				o.all = map[operation]*telemetry.Histogram{}
 			}
@@ -54,14 +60,15 @@ func (o *operations) observe(of operation, d time.Duration) {
 func (h *Handler) Metrics() *metric.Set {
 	set, o := metric.New("mcp_server_"), &h.operations
 	took := set.Add("operation_duration_seconds",
-		"Requests over MCP, by method, tool and error: tool_error, or a JSON-RPC "+
-			"code. Unknown tools have no name; tools without a series of their own are other.", "mcp_method_name",
-		"gen_ai_tool_name", "error_type")
+		"Requests over MCP, by method, tool, error (tool_error, or a JSON-RPC code), revision and transport. "+
+			"Unknown tools have no name; tools without a series of their own are other.", "mcp_method_name",
+		"gen_ai_tool_name", "error_type", "mcp_protocol_version", "network_transport")
 	set.Read = func(w metric.Writer) {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		for of, durations := range o.all {
-			durations.Write(w, took, of.method, of.tool, of.failure)
+			durations.Write(w, took, of.method, of.tool, of.failure, of.revision.String(),
+				telemetry.Transport(of.unix))
 		}
 	}
 	return set
@@ -70,7 +77,8 @@ func (h *Handler) Metrics() *metric.Set {
 // measured returns the SDK's middleware that counts requests.
 func (h *Handler) measured(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
-		of, begun := operation{method: method}, time.Now()
+		r, begun := exchangeOf(ctx).r, time.Now()
+		of := operation{method: method, revision: RevisionOf(r), unix: h.cfg.Unix != nil && h.cfg.Unix(r)}
 		if c, ok := req.(*sdk.CallToolRequest); ok {
 			if name := c.Params.Name; h.isKnown(ctx, name) {
 				of.tool = name
@@ -78,9 +86,17 @@ func (h *Handler) measured(next sdk.MethodHandler) sdk.MethodHandler {
 		}
 		result, err := next(ctx, method, req)
 		of.failure = failureOf(result, err)
+		if begun, ok := result.(*sdk.InitializeResult); ok && err == nil { // the header comes with later requests
+			of.revision = call.RevisionOf(begun.ProtocolVersion)
+		}
 		h.operations.observe(of, time.Since(begun))
 		return result, err
 	}
+}
+
+// RevisionOf returns the revision of a request.
+func RevisionOf(r *http.Request) call.Revision {
+	return call.RevisionOf(r.Header.Get("Mcp-Protocol-Version"))
 }
 
 // isKnown reports whether a tool with a name exists. Other names, which clients choose, have no series.

@@ -153,6 +153,7 @@ func TestAttemptsAreTraced(t *testing.T) {
 		span, tool := spans[client], strings.TrimPrefix(strings.TrimPrefix(c.span, c.method), " ")
 		for name, want := range map[string]string{"mcp.method.name": c.method, "gen_ai.tool.name": tool,
 			"error.type": c.failure, "rpc.method": "", "rpc.response.status_code": "", "server.port": at.Port(),
+			"network.transport":     "tcp",
 			"gen_ai.operation.name": map[bool]string{true: "execute_tool"}[tool != ""]} {
 			if got := span.Of[name]; got != want {
 				t.Errorf("%s: %s is %q, want %q", c.tool, name, got, want)

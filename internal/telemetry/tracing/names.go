@@ -38,8 +38,12 @@ const (
 
 var executeTool = attribute.String("gen_ai.operation.name", "execute_tool")
 
-// mcpMethod is the attribute of tools/call requests of MCP, and of attempts at MCP servers.
-const mcpMethod = attribute.Key("mcp.method.name")
+// Attributes of tools/call requests of MCP, and of attempts at MCP servers.
+const (
+	mcpMethod        = attribute.Key("mcp.method.name")
+	mcpRevision      = attribute.Key("mcp.protocol.version") // of requests
+	networkTransport = attribute.Key("network.transport")
+)
 
 // Attributes of the process.
 const (

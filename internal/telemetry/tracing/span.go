@@ -43,8 +43,12 @@ func (s *Span) Traceparent() string {
 	return text(s.server.SpanContext())
 }
 
-// OverMCP records that the call is a tools/call over MCP.
-func (s *Span) OverMCP() { s.server.SetAttributes(mcpMethod.String("tools/call")) }
+// OverMCP records that the call is a tools/call over MCP in a revision. unix reports whether its client is connected to
+// a Unix domain socket.
+func (s *Span) OverMCP(revision call.Revision, unix bool) {
+	s.server.SetAttributes(mcpMethod.String("tools/call"), mcpRevision.String(revision.String()),
+		networkTransport.String(telemetry.Transport(unix)))
+}
 
 // Causes of waits.
 const (
@@ -96,7 +100,8 @@ func (s *Span) StartAttempt(addr, path string) string {
 // StartMCPAttempt starts the span of an attempt at an MCP server with a method, and returns its traceparent. tool is
 // that of tools/call; "": the method has none.
 func (s *Span) StartMCPAttempt(addr, method, tool string) string {
-	name, attrs := method, []attribute.KeyValue{mcpMethod.String(method)}
+	name, attrs := method, []attribute.KeyValue{mcpMethod.String(method),
+		networkTransport.String(telemetry.Transport(false))}
 	if tool != "" {
 		tool = plain(tool)
 		name, attrs = method+" "+tool, append(attrs, executeTool, toolName.String(tool))

@@ -102,6 +102,12 @@ func (d *Door) Leave() {
 // Match implements web.Door.
 func (d *Door) Match(r *http.Request) bool { return d.Handler != nil && d.Handler.Match(r) }
 
+// ServeHTTP serves one request. Its calls have its revision.
+func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	web.Of(r).Client.Revision = mcp.RevisionOf(r)
+	d.Handler.ServeHTTP(w, r)
+}
+
 // Protocol implements web.Door.
 func (*Door) Protocol(*http.Request) call.Protocol { return call.MCP }
 
@@ -125,6 +131,7 @@ func New(cfg Config, deps Deps) (*Door, error) {
 		Conn: deps.Conn, Unary: deps.Conn.Unary, Catalog: tools, Absent: tools.absent,
 		Scopes: cfg.Scopes, Version: cfg.Version, Beat: cfg.Beat, Stall: cfg.Stall, Cancel: cfg.Cancel, Keys: cfg.Keys,
 		Tasks:  newTasks(cfg.Approvals, deps.Stored),
+		Unix:   func(r *http.Request) bool { return web.Of(r).Client.Unix },
 		Tenant: func(r *http.Request) string { return web.Of(r).Identity.Tenant },
 		Caller: func(r *http.Request) string {
 			identity := &web.Of(r).Identity
