@@ -294,7 +294,7 @@ func TestGroupsShareMemory(t *testing.T) {
 			ctx, leave := withHeader(w.ctx, "group", name)
 			check.Cleanup(t, leave)
 			s := stream(ctx, t, slow, "Count")
-			check.Must(t, send(s, []byte("40 100000")))
+			check.Must(t, send(s, []byte("4 100000")))
 			check.Must(t, s.CloseSend())
 			calls = append(calls, s)
 		}

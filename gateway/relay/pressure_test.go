@@ -134,7 +134,7 @@ func TestMaxBuffered(t *testing.T) {
 	var calls []grpc.ClientStream
 	for range 40 {
 		s := stream(w.ctx, t, cc, "Count")
-		_ = send(s, []byte("40 100000"))
+		_ = send(s, []byte("4 100000"))
 		_ = s.CloseSend()
 		calls = append(calls, s)
 	}
