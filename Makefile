@@ -64,11 +64,13 @@ RACED = Serve|Reload|Drain|Stop|Cluster|Replicas|UnderLoad
 # Those that take the most time come first, so that none is the last and alone.
 FIRST = ./gateway ./gateway/relay ./internal/redisstore ./internal/conform ./policy/approvals
 
-# What searches long texts, moves many megabytes or has thousands of goroutines. Under the race detector that takes up
-# to fifteen times as long, and half a megabyte more for each goroutine. The same code runs under it with less.
+# What searches long texts, moves many megabytes, has thousands of goroutines or sends hundreds of requests. Under the
+# race detector that takes up to fifteen times as long, and half a megabyte more for each goroutine. The same code runs
+# under it with less.
 LARGE = ^(TestASecretAtTheEnd|TestUploadsWait|TestDownloadsWait|TestLongestMessagesByDefault|TestLongMessagesOfLegacy|$\
 	TestUnknownCredentialsLeaveRoom|TestTranslatedCallsLeaveRoom|TestDecisionsWithoutTenantsAreOverloaded|$\
-	TestOneTenantDoesNotFillTheDecisions|TestLargeList)$$
+	TestOneTenantDoesNotFillTheDecisions|TestLargeList|TestWebResponses|TestDocumentsArePaced|$\
+	TestTheReasonOfADenialReachesTheCaller)$$
 
 # What vet says lint says of every package and test; under the race detector it would look at all dependencies once more.
 # Without GORACE, each program under the race detector waits a second at its end.

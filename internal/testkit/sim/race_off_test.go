@@ -2,4 +2,4 @@
 
 package sim_test
 
-const manySeeds = 200
+const manySeeds, manyLimits = 60, 200

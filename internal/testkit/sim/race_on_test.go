@@ -3,4 +3,4 @@
 package sim_test
 
 // manySeeds is less under the race detector, which makes a run four times as long; one goroutine runs at a time anyway.
-const manySeeds = 20
+const manySeeds, manyLimits = 20, 20
