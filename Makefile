@@ -53,10 +53,11 @@ setup: ## install what the tests need (apt-get, as root); nothing if nothing is 
 # Most time for the tests of a package, which the longest need on a machine with much else to do. They hang no sooner.
 TESTTIME ?= 45m
 
-# Packages that gain little from the race detector, which makes them several times slower: generators and the reader of
-# the configuration have no goroutines, and the tests of the others run the gateway as a process.
+# Packages that gain little from the race detector, which makes them several times slower: generators and readers of
+# files and schemas have no goroutines, and the tests of the others run the gateway as a process.
 RACELESS = ./internal/testkit/difftest ./deploy/... ./console ./internal/config/... ./internal/testkit/mutants \
-	./internal/testkit/recipes ./internal/testkit/comments
+	./internal/testkit/recipes ./internal/testkit/comments ./internal/lib/strictyaml ./internal/lib/archive \
+	./internal/manifest ./internal/toolschema
 # What the program adds to the packages, whose own tests run under the detector: it starts, reloads, drains, stops, and
 # is one of several. A process that reports a race fails its test.
 RACED = Serve|Reload|Drain|Stop|Cluster|Replicas|UnderLoad

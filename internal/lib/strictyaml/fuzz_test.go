@@ -66,7 +66,7 @@ func TestFormsThatAreRefused(t *testing.T) {
 		"tag of a name":    {"!!str listen: a\n", "f.yaml:1: the tag !!str is not supported"},
 		"levels":           {deep, "f.yaml:1: the file has more than 1000 levels"},
 		"many values":      {laughs("any", 12, 9), "has more than 1000000 values"},
-		"long texts": {"listen: a\nany: [&a " + long + strings.Repeat(", *a", 12_000) + "]\n",
+		"long texts": {"listen: a\nany: [&a " + long + strings.Repeat(", *a", 700) + "]\n",
 			"has more than 1000000 values"},
 		"many texts": {laughs("names", 12, 9), "must be a string"},
 		"long name":  {"listen: a\n? " + long + "\n: 1\n", "f.yaml:2: kkk"},

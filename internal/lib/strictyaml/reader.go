@@ -19,7 +19,7 @@ import (
 const maxNodes = 1_000_000
 
 // valueBytes is the length of a text that counts as one more value. An alias repeats a long one.
-const valueBytes = 1 << 10
+const valueBytes = 64
 
 // The bounds of the errors of one file: their number, and the bytes of a text, which may repeat a value of the file.
 const (
