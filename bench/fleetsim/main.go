@@ -18,6 +18,10 @@ func main() {
 	backends := flag.Int("backends", 100_000, "backends of all fleets, ten in each")
 	share := flag.Int("die", 30, "of 100 backends, how many die at once")
 	file := flag.String("out", "", "markdown `file` whose part between <!-- fleetsim --> markers gets the table")
+	server := flag.Duration("server", 0, "measures what features cost a real redis-server, in windows of this length, "+
+		"instead of a simulation")
+	rate := flag.Int("rate", 10, "calls a second at each replica, with --server")
+	only := flag.String("only", "", "rows whose name has this part, with --server")
 	flag.Parse()
 	if *replicas < 2 || *backends < perFleet || *share < 0 || *share > 100 || flag.NArg() > 0 {
 		fmt.Fprintln(os.Stderr, "fleetsim: at least two replicas and ten backends are needed, and a share from 0 to "+
@@ -27,6 +31,10 @@ func main() {
 	}
 	debug.SetGCPercent(30) // most of it lives as long as the process
 	var text strings.Builder
+	if *server > 0 {
+		onServer(io.MultiWriter(os.Stdout, &text), *replicas, *rate, *server, *only)
+		return
+	}
 	report(io.MultiWriter(os.Stdout, &text), *replicas, *backends/perFleet*perFleet, *share)
 	if *file == "" {
 		return

@@ -21,7 +21,7 @@ func recentFeature() feature {
 		build: func(p *App) error {
 			c, store := p.started.Config.Calls, p.store.Recent()
 			c.Replica, c.Store, c.Archive, c.Self = p.replica, store, store, p.self(time.Now().UTC())
-			c.Log = p.log
+			c.Log, c.Replicas = p.log, p.sharers()
 			p.recent = recent.New(c)
 			last := calls.New(calls.Config{Recent: p.recent,
 				Link: traceLink(p.started.Config.Traces.Link)})

@@ -23,10 +23,13 @@ type Fleets interface {
 }
 
 const (
-	busyInterval = time.Second     // interval of exchanges while any backend is drained
-	idleInterval = 5 * time.Second // interval while none is
-	lastTimeout  = 5 * time.Second // timeout of the final exchange
-	maxName      = 256             // bytes of an operator's name that are kept
+	busyInterval = time.Second     // interval of exchanges while any backend is drained, of few replicas
+	idleInterval = 5 * time.Second // interval while none is, and the longest
+	// Each exchange returns the calls of all replicas, so its cost grows with their number. busyEach adds up to an
+	// interval that bounds the exchanges of all of them a second.
+	busyEach    = 5 * time.Millisecond
+	lastTimeout = 5 * time.Second // timeout of the final exchange
+	maxName     = 256             // bytes of an operator's name that are kept
 )
 
 // ErrFull rejects a drain beyond Most.
@@ -84,7 +87,7 @@ func (k *Manager) pause() time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if len(k.active)+len(k.pending) > 0 {
-		return busyInterval
+		return min(max(busyInterval, time.Duration(len(k.view.Calls))*busyEach), idleInterval)
 	}
 	return idleInterval
 }

@@ -3,6 +3,7 @@ package drains_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -341,5 +342,26 @@ func TestKnownBackends(t *testing.T) {
 	m.Read(t.Context())
 	if r := b.reports[len(b.reports)-1]; len(r.Active) != 2 || !slices.Equal(r.Known, []drains.Key{one}) {
 		t.Errorf("%d in force, known %v", len(r.Active), r.Known)
+	}
+}
+
+// TestManyReplicasExchangeLess: the interval of exchanges grows with the replicas whose calls each exchange returns.
+func TestManyReplicasExchangeLess(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ others, exchanges int }{{0, 60}, {199, 60}, {399, 30}, {999, 12}, {9999, 12}} {
+		check.Bubble(t, func(t *testing.T) {
+			b := newBoard()
+			for n := range test.others {
+				b.calls[fmt.Sprint("other-", n)] = map[drains.Key]int64{}
+			}
+			m, _ := newManager(b)
+			set(t, m, true, true, one)
+			ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+			defer stop()
+			m.Run(ctx)
+			if n := len(b.reports); n < test.exchanges || n > test.exchanges+5 { // also at the start and the end
+				t.Errorf("%d others: %d exchanges in a minute, want about %d", test.others, n, test.exchanges)
+			}
+		})
 	}
 }

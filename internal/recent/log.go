@@ -22,7 +22,10 @@ const (
 	maxBatch  = 100
 	pause     = 250 * time.Millisecond // after each batch
 	callPause = 10 * time.Millisecond  // at least, for each call of the batch
-	beat      = 5 * time.Second
+	// many is the number of replicas up to which these pauses hold. With more, the pauses are longer, so that all
+	// together put as much load on Redis; up to tenfold.
+	many = 100
+	beat = 5 * time.Second
 	// maxWaiting bounds the changes that wait for Redis.
 	maxWaiting = 1000
 )
@@ -35,12 +38,14 @@ type Config struct {
 	// Bounds are those of the Archive.
 	Bounds Bounds `yaml:",inline"`
 
-	Replica string         // name of this replica
-	Store   Store          // nil: this replica is alone
-	Self    func() Replica // what this replica says of itself, but for ID and Seen; nil: nothing
-	Now     func() time.Time
-	Archive Archive      // nil: calls are kept in the Store alone
-	Log     *slog.Logger // default discards
+	Replica string // name of this replica
+	// Replicas returns the number of replicas that share the Store; nil: it has one.
+	Replicas func() int
+	Store    Store          // nil: this replica is alone
+	Self     func() Replica // what this replica says of itself, but for ID and Seen; nil: nothing
+	Now      func() time.Time
+	Archive  Archive      // nil: calls are kept in the Store alone
+	Log      *slog.Logger // default discards
 }
 
 // Log has the last calls, changes and counts. All its methods may be called from any goroutine.
@@ -141,7 +146,7 @@ func (l *Log) Run(ctx context.Context) {
 	said, calls := time.Time{}, 0
 	for {
 		recovery.Round("recent calls", func() { said, calls = l.publish(ctx, said) })
-		backoff.Sleep(ctx, max(pause, time.Duration(calls)*callPause)) // at most one batch in a pause
+		backoff.Sleep(ctx, l.pauseAfter(calls)) // at most one batch in a pause
 		if !l.pending() {
 			signal.Wait(ctx, l.wake, beat-pause)
 		}
@@ -149,6 +154,15 @@ func (l *Log) Run(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// pauseAfter returns the pause after a batch with a number of calls.
+func (l *Log) pauseAfter(calls int) time.Duration {
+	replicas := many
+	if l.cfg.Replicas != nil {
+		replicas = min(max(l.cfg.Replicas(), many), 10*many)
+	}
+	return max(pause, time.Duration(calls)*callPause) * time.Duration(replicas) / many
 }
 
 // pending reports whether there are calls that did not fit the last batch.

@@ -104,6 +104,59 @@ func TestCallsOfEachKindAreKept(t *testing.T) {
 	}
 }
 
+// counting is a store that counts batches and their calls.
+type counting struct {
+	gone
+	batches, calls int
+}
+
+func (c *counting) Publish(_ context.Context, b *recent.Batch, _ int) error {
+	c.batches, c.calls = c.batches+1, c.calls+len(b.Calls)
+	return nil
+}
+
+func (c *counting) Leave(context.Context, string) error { return nil }
+
+// TestManyReplicasPublishLess: with a thousand replicas, each publishes a tenth of the batches and calls that it would
+// publish with a hundred.
+func TestManyReplicasPublishLess(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ replicas, batches, calls int }{
+		{0, 40, 4000}, {100, 40, 4000}, {1000, 5, 400}, {5000, 5, 400},
+	} {
+		check.Bubble(t, func(t *testing.T) {
+			store := &counting{}
+			l := recent.New(recent.Config{Keep: 500, Replica: "a", Store: store,
+				Replicas: func() int { return test.replicas }})
+			ctx, stop := context.WithTimeout(t.Context(), 40*time.Second)
+			defer stop()
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				l.Run(ctx)
+			}()
+			rec := record("acme", "x", 0)
+			tick := time.NewTicker(200 * time.Millisecond)
+			defer tick.Stop()
+			for ended := false; !ended; { // 150 calls a second
+				select {
+				case <-tick.C:
+					for range 30 {
+						l.Record(rec)
+					}
+				case <-done:
+					ended = true
+				}
+			}
+			about := func(got, want int) bool { return got >= want*3/4 && got <= want*5/4+1 }
+			if !about(store.batches, test.batches) || !about(store.calls, test.calls) {
+				t.Errorf("%d replicas: %d batches with %d calls in 40 s, want about %d with %d", test.replicas,
+					store.batches, store.calls, test.batches, test.calls)
+			}
+		})
+	}
+}
+
 // gone is a store that does not respond.
 type gone struct{ recent.Store }
 

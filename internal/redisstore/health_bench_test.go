@@ -23,7 +23,7 @@ func BenchmarkHealth(b *testing.B) {
 	b.Run("heartbeat of one of 1", func(b *testing.B) { benchBeat(b, 1) })
 	b.Run("heartbeat of one of 200", func(b *testing.B) { benchBeat(b, 200) })
 	b.Run("100 posts of 1 at once to 200", func(b *testing.B) { benchPost(b, 100, 1, 200) })
-	for _, watchers := range []int{0, 200} {
+	for _, watchers := range []int{0, 200, 1000} {
 		for _, votes := range []int{1, 101} {
 			b.Run(fmt.Sprintf("post of %d to %d", votes, watchers), func(b *testing.B) {
 				benchPost(b, 1, votes, watchers)
@@ -38,14 +38,21 @@ func BenchmarkHealth(b *testing.B) {
 // onServer runs do b.N times, and reports the time of the server's thread.
 func onServer(b *testing.B, prepare func(open func() *redisstore.HealthStore) (do func(i int) error), settled func()) {
 	b.Helper()
+	storeOnServer(b, func(open func() *redisstore.Store) func(int) error {
+		return prepare(func() *redisstore.HealthStore { return open().Health() })
+	}, settled)
+}
+
+// storeOnServer is onServer for features besides health.
+func storeOnServer(b *testing.B, prepare func(open func() *redisstore.Store) (do func(i int) error), settled func()) {
+	b.Helper()
 	server := redistest.Start(b)
-	board := func() *redisstore.HealthStore {
+	do := prepare(func() *redisstore.Store {
 		s, err := redisstore.Open(patient(redisstore.Config{URL: server.URL()}))
 		check.Must(b, err)
 		b.Cleanup(s.Close)
-		return s.Health()
-	}
-	do := prepare(board)
+		return s
+	})
 	before := threadTime(b, server)
 	for i := 0; b.Loop(); i++ {
 		check.Must(b, do(i))

@@ -4,7 +4,7 @@
 //	process.go   a program that ends with the test
 //	proxy.go     a proxy to any server, which can be slow, silent (for some clients or all) or cut
 //	tls.go       another way to the server, over TLS
-//	tcp.go       a server that others reach by its own address
+//	tcp.go       a server that others reach by its own address, and one without a proxy
 //	replica.go   a master and a replica that can lag, and be promoted
 //	sentinel.go  a master, a replica and a Sentinel: failover
 //	cluster.go   a Cluster of three

@@ -89,3 +89,26 @@ func (n *node) info(t TB, section string, says ...string) {
 		return true
 	})
 }
+
+// Plain is a server without a proxy, for measurements.
+type Plain struct {
+	t TB
+	n *node
+}
+
+// StartPlain runs a redis-server with further arguments until the test ends.
+func StartPlain(t TB, args ...string) *Plain {
+	t.Helper()
+	return &Plain{t, startNode(t, "redis-server", func(dir, port, _ string) []string {
+		return append(plain(dir, port), args...)
+	})}
+}
+
+// URL returns the address for Open.
+func (p *Plain) URL() string { return "redis://" + p.n.addr() }
+
+// Do sends a command and returns the answer.
+func (p *Plain) Do(args ...any) any {
+	p.t.Helper()
+	return p.n.do(p.t, args...)
+}
