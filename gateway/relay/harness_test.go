@@ -149,7 +149,8 @@ func newRelayed(t testing.TB, cfg relay.Config, opts ...grpc.ServerOption) *rela
 	w.Relay, w.addr = serveRelay(t, cfg, w.h, nil)
 	w.h.to(w.NewUpstream(relay.UpstreamConfig{Addr: w.back.addr}))
 	w.cc = dialRaw(t, w.addr)
-	ctx, cancel := context.WithTimeout(t.Context(), check.Patience)
+	// It is for all calls of a test together, which on a busy machine may be many seconds of work.
+	ctx, cancel := context.WithTimeout(t.Context(), 5*check.Patience)
 	check.Cleanup(t, cancel)
 	w.ctx = ctx
 	return w
