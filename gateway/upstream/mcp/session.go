@@ -305,8 +305,11 @@ func broken(err error) bool {
 	return errors.Is(err, sdk.ErrSessionMissing) || errors.Is(err, sdk.ErrConnectionClosed)
 }
 
-// closeAll ends all sessions.
+// closeAll ends all sessions. When ctx has ended, the others end here alone: servers end sessions that are unused for
+// long.
 func (v *server) closeAll(ctx context.Context) {
+	ended := context.AfterFunc(ctx, func() { v.transport.silent.Store(true) })
+	defer ended()
 	v.mu.Lock()
 	var all []*sdk.ClientSession
 	for key, s := range v.sessions {
@@ -324,11 +327,7 @@ func (v *server) closeAll(ctx context.Context) {
 	const atOnce = 16
 	permits := make(chan struct{}, atOnce)
 	for _, cs := range all {
-		select {
-		case permits <- struct{}{}:
-		case <-ctx.Done():
-			return // servers end the others when they are unused for long
-		}
+		permits <- struct{}{} // the SDK limits the time of each
 		ending.Go(func() {
 			defer func() { <-permits }()
 			_ = cs.Close()

@@ -142,6 +142,29 @@ func TestSessionsAreBounded(t *testing.T) {
 	}
 }
 
+// TestSessionsEndWithoutTheirServer: when a server does not end sessions in time, they end at the gateway alone, and
+// leave no goroutine.
+func TestSessionsEndWithoutTheirServer(t *testing.T) {
+	t.Parallel()
+	const sessions = 50 // more than are ended at once
+	r := newRemote(t, true)
+	behind := *r.handler.Load()
+	stuck := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if q.Method == http.MethodDelete {
+			<-q.Context().Done()
+			return
+		}
+		behind.ServeHTTP(w, q)
+	}))
+	r.handler.Store(&stuck)
+	count := ofTenants(t, r, true) // at the end of the test, its gateway requires that no goroutine is left
+	for i := range sessions {
+		if got, err := count("acme", strconv.Itoa(i)); err != nil || got != `{"calls":1}` {
+			t.Errorf("session %d: %s, %v", i, got, err)
+		}
+	}
+}
+
 // TestSessionsAreCharged: sessions hold the memory of their tenant until they end. A tenant without room loses its own.
 func TestSessionsAreCharged(t *testing.T) {
 	t.Parallel()

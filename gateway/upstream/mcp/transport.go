@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"mime"
 	"net"
@@ -38,6 +39,7 @@ type transport struct {
 	maxMessage int
 	questions  atomic.Int32        // unanswered requests of the server
 	notices    *tokenbucket.Bucket // see newPace
+	silent     atomic.Bool         // nothing more is sent
 }
 
 func newTransport(t *tls.Config, header http.Header, maxMessage int) *transport {
@@ -73,8 +75,17 @@ func (t *transport) client() *http.Client {
 	return &c
 }
 
+// errSilent is the error of a request after the time to close has ended.
+var errSilent = errors.New("the session ends here alone")
+
 // RoundTrip implements http.RoundTripper.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if t.silent.Load() {
+		if r.Body != nil {
+			_ = r.Body.Close()
+		}
+		return nil, errSilent
+	}
 	sent := headOf(r)
 	ex := exchangeFor(r, sent)
 	out := r.Clone(r.Context())
