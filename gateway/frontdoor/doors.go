@@ -12,6 +12,7 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/inbox"
 	"github.com/capgate/capgate/gateway/frontdoor/mcp/tools"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/gateway/frontdoor/registry"
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
 	"github.com/capgate/capgate/gateway/frontdoor/web"
 	"github.com/capgate/capgate/gateway/localgrpc"
@@ -48,6 +49,7 @@ func New(cfg Config) (*Doors, error) {
 	s.SetDoors(
 		inbox.New(cfg.Inbox, api),
 		cfg.MCP,
+		registry.New(cfg.Conn, cfg.MCP),
 		connect.New(connect.Over(cfg.Conn), cfg.Connect),
 		api,
 	)

@@ -38,7 +38,7 @@ func (h *Handler) metadata(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusMethodNotAllowed)
 		return
 	}
-	of, server := h.settings.Load(), protectedResource{Resource: h.base(r) + Path, Methods: []string{"header"},
+	of, server := h.settings.Load(), protectedResource{Resource: h.Base(r) + Path, Methods: []string{"header"},
 		Name: "capgate"}
 	server.Servers = of.Issuers
 	if h.cfg.Scopes != nil {
@@ -51,8 +51,8 @@ func (h *Handler) metadata(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(append(text, '\n'))                 // fails only if the client has disconnected
 }
 
-// base returns the URL of the gateway for clients: the configured one, or that of the request.
-func (h *Handler) base(r *http.Request) string {
+// Base returns the URL of the gateway for clients: the configured one, or that of the request.
+func (h *Handler) Base(r *http.Request) string {
 	if of := h.settings.Load().PublicURL; of != "" {
 		return of
 	}
@@ -81,7 +81,7 @@ func (h *Handler) challenge(r *http.Request, challenge string) string {
 		return challenge
 	}
 	if scheme, params, more := strings.Cut(challenge, " "); more {
-		return scheme + ` resource_metadata="` + h.base(r) + metadataPath + Path + `", ` + params
+		return scheme + ` resource_metadata="` + h.Base(r) + metadataPath + Path + `", ` + params
 	}
-	return challenge + ` resource_metadata="` + h.base(r) + metadataPath + Path + `"`
+	return challenge + ` resource_metadata="` + h.Base(r) + metadataPath + Path + `"`
 }

@@ -137,7 +137,7 @@ func (h *Handler) links(i *invocation, result []byte) (all []sdk.Content) {
 		}
 		address := signed.GetUrl()
 		if strings.HasPrefix(address, "/") {
-			address = h.base(i.exchange.r) + address
+			address = h.Base(i.exchange.r) + address
 		}
 		until := "until " + signed.GetExpireTime()
 		if i.exchange.read.version < linkVersion {

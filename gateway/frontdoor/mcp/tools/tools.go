@@ -108,6 +108,9 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.Handler.ServeHTTP(w, r)
 }
 
+// Served reports whether there is an MCP server.
+func (d *Door) Served() bool { return d.Handler != nil }
+
 // Protocol implements web.Door.
 func (*Door) Protocol(*http.Request) call.Protocol { return call.MCP }
 
