@@ -35,9 +35,14 @@ type invocation struct {
 	answer  *sdk.ElicitResult // the user's response to the request of that attempt; nil means none
 }
 
-// callDirect serves tools/call without the SDK.
-func (h *Handler) callDirect(ctx context.Context, _ string, req sdk.Request) (sdk.Result, error) {
-	result, err := h.call(ctx, req.(*sdk.CallToolRequest))
+// callDirect serves a request without the SDK.
+func (h *Handler) callDirect(ctx context.Context, _ string, req sdk.Request) (result sdk.Result, err error) {
+	switch req := req.(type) {
+	case *sdk.CallToolRequest:
+		result, err = h.call(ctx, req)
+	case *sdk.SubscriptionsListenRequest:
+		result, err = h.listen(ctx, req)
+	}
 	return encoded(ctx, result, err)
 }
 

@@ -82,8 +82,23 @@ var (
 func (h *Handler) serveDirect(ctx context.Context, out http.ResponseWriter, x *exchange) {
 	x.memory = memories.Get().(*memory)
 	defer x.memory.release()
+	result, err := h.direct(ctx, x.read.method, x.read.call)
+	h.writeDirect(out, x, result, err)
+}
+
+// serveListen serves a subscription without the SDK. It holds no memory of the request while it waits.
+func (h *Handler) serveListen(ctx context.Context, out http.ResponseWriter, x *exchange) {
+	request := x.read.listens
+	x.read.body, x.read.listens = nil, nil
+	result, err := h.direct(ctx, x.read.method, request)
+	x.memory = memories.Get().(*memory)
+	defer x.memory.release()
+	h.writeDirect(out, x, result, err)
+}
+
+// writeDirect writes the response of a request that is served without the SDK.
+func (h *Handler) writeDirect(out http.ResponseWriter, x *exchange, result sdk.Result, err error) {
 	m, w := x.read, &x.memory.answer
-	result, err := h.direct(ctx, "tools/call", m.call)
 	x.alive.stop()
 	httpStatus := http.StatusOK
 	w.begin(m.id)
@@ -113,7 +128,7 @@ func (h *Handler) serveDirect(ctx context.Context, out http.ResponseWriter, x *e
 		w.member("error", rpcError{Code: jsonrpc.CodeInternalError, Message: "the response has no JSON"})
 	}
 	w.text = append(w.text, '}')
-	if x.events.Begun() {
+	if x.events.Begun() || m.streams {
 		_ = x.events.text(w.text) // the client may have disconnected
 		return
 	}

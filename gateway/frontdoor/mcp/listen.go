@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"time"
 
@@ -15,8 +14,7 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/stream"
 	"github.com/capgate/capgate/internal/lib/accept"
 	"github.com/capgate/capgate/internal/lib/backoff"
-	"github.com/capgate/capgate/internal/lib/recovery"
-	"github.com/capgate/capgate/internal/lib/signal"
+	"github.com/capgate/capgate/internal/lib/strictjson"
 )
 
 // listenPause is the minimum time between two notifications.
@@ -30,50 +28,58 @@ type watching struct {
 	told  func() error // notifies the client of a change
 }
 
-// run watches the list of the request's caller until ctx or the caller's credential ends, or the gateway stops.
+// run watches the list of the request's caller until ctx or the caller's credential ends, or the gateway stops. It has
+// no goroutine of its own, because there may be many streams.
 func (w *watching) run(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	changes, ended := make(chan struct{}, 1), make(chan error, 1)
-	go func() {
-		ended <- recovery.Do("mcp watch", func() error {
-			return w.h.cfg.Catalog.Watch(ctx, func() error {
-				signal.Wake(changes)
-				return nil
-			})
-		})
-	}()
-	err := w.tell(ctx, changes, ended)
-	cancel()
-	return errors.Join(err, <-ended)
-}
-
-// tell notifies the client of changes. It puts the end of the watch back into ended.
-func (w *watching) tell(ctx context.Context, changes <-chan struct{}, ended chan error) error {
-	select {
-	case <-changes: // the watch has started
-	case err := <-ended:
-		ended <- nil
-		return err
-	}
-	searches := w.h.searches(w.r)
-	if err := w.begin(); err != nil {
-		return err
-	}
-	for {
-		select {
-		case err := <-ended:
-			ended <- nil
-			return err
-		case <-changes:
-		}
+	begun, searches := false, false
+	return w.h.cfg.Catalog.Watch(ctx, func() error {
 		before := searches
-		if searches = w.h.searches(w.r); !before || !searches { // otherwise the list still has the same two tools
+		searches = w.h.searches(w.r)
+		switch {
+		case !begun:
+			begun = true
+			return w.begin()
+		case before && searches: // the list still has the same two tools
+		default:
 			if err := w.told(); err != nil {
 				return err
 			}
 		}
 		backoff.Sleep(ctx, listenPause)
+		return nil
+	})
+}
+
+// readListen returns the subscription of a message that is served without the SDK, like readDirect.
+func (m *message) readListen(params strictjson.Value, header http.Header) *sdk.SubscriptionsListenRequest {
+	if m.id == nil || !m.isPlain(header) {
+		return nil
 	}
+	p := &sdk.SubscriptionsListenParams{Notifications: &sdk.NotificationSubscriptions{}}
+	has := false
+	for name, v := range params.Members() {
+		switch {
+		case v.Kind() != strictjson.Object:
+			return nil
+		case string(name.Bytes()) == "_meta":
+		case string(name.Bytes()) != "notifications":
+			return nil
+		default:
+			has = true
+			for of, v := range v.Members() {
+				if v.Kind() != strictjson.True && v.Kind() != strictjson.False {
+					return nil
+				}
+				if string(of.Bytes()) == "toolsListChanged" {
+					p.Notifications.ToolsListChanged = v.Kind() == strictjson.True
+				}
+			}
+		}
+	}
+	if !has {
+		return nil
+	}
+	return &sdk.SubscriptionsListenRequest{Params: p}
 }
 
 // listen serves subscriptions/listen, whose headers the SDK has checked (2026-07-28, Subscriptions). Of the possible
@@ -103,7 +109,9 @@ func (h *Handler) listen(ctx context.Context, req *sdk.SubscriptionsListenReques
 	if err != nil {
 		return nil, err
 	}
-	return &sdk.SubscriptionsListenResult{Meta: meta}, nil
+	result := &sdk.SubscriptionsListenResult{Meta: meta}
+	result.ResultType = "complete"
+	return result, nil
 }
 
 // primedVersion is the first revision whose streams start with an event without data.

@@ -84,8 +84,9 @@ type Catalog interface {
 	// Tools calls visit with the tools of each capability that the caller of ctx may use, starting at the id from, in
 	// the order of ids, until visit returns false. The error is a gRPC status.
 	Tools(ctx context.Context, from string, visit func(capability string, tools []Tool) bool) error
-	// Watch calls changed at its start, and each time the tools of the caller of ctx have changed. It returns nil when
-	// ctx or the caller's credential ends, or the gateway stops. The error is that of changed, or a gRPC status.
+	// Watch calls changed at its start, and each time the tools of the caller of ctx have changed. changed may block;
+	// changes meanwhile cause one more call. Watch returns nil when ctx or the caller's credential ends, or the gateway
+	// stops. The error is that of changed, or a gRPC status.
 	Watch(ctx context.Context, changed func() error) error
 	View
 	// Undiscovered returns, from memory, the gRPC status of a capability that the caller of ctx sees, and whose tools
@@ -275,8 +276,12 @@ func (h *Handler) dispatch(sdk http.Handler, out http.ResponseWriter, r *http.Re
 		defer x.alive.stop()
 	}
 	ctx = context.WithValue(ctx, exchangeKey{}, x)
-	if m.call != nil {
+	switch {
+	case m.call != nil:
 		h.serveDirect(ctx, out, x)
+		return
+	case m.listens != nil:
+		h.serveListen(ctx, out, x)
 		return
 	}
 	h.serveSDK(ctx, sdk, x)

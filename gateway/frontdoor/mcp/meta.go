@@ -108,8 +108,9 @@ func (m *message) isPlain(header http.Header) bool {
 	if !m.isStateless() {
 		return !m.meta.hasRevision
 	}
+	named := m.tool == "" && header["Mcp-Name"] == nil || isOnly(header, "Mcp-Name", m.tool)
 	return m.meta.revision == m.version && isOnly(header, "Mcp-Protocol-Version", m.version) &&
-		isOnly(header, "Mcp-Method", m.method) && isOnly(header, "Mcp-Name", m.tool) && m.meta.plain
+		isOnly(header, "Mcp-Method", m.method) && named && m.meta.plain
 }
 
 // isOnly reports whether a header is present once, with a value.

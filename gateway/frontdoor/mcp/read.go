@@ -39,9 +39,10 @@ type message struct {
 	cancels   string                  // id of the request that it cancels; empty means none
 	tool      string                  // called tool; empty means none, or its name is too long
 	meta      meta
-	answer    *answer              // for a response to elicitation/create; nil otherwise
-	failed    bool                 // a response with an error
-	call      *sdk.CallToolRequest // call that needs no SDK; nil otherwise
+	answer    *answer                         // for a response to elicitation/create; nil otherwise
+	failed    bool                            // a response with an error
+	call      *sdk.CallToolRequest            // call that needs no SDK; nil otherwise
+	listens   *sdk.SubscriptionsListenRequest // subscription that needs no SDK; nil otherwise
 	// Messages of a batch, for which the other fields are unset; nil means a single message.
 	batch []json.RawMessage
 }
@@ -251,8 +252,10 @@ func (m *message) readParams(params strictjson.Value, header http.Header) error 
 			m.tool = string(name.Bytes())
 		}
 		m.call = m.readDirect(params, header)
+	case "subscriptions/listen":
+		m.listens = m.readListen(params, header)
 	}
-	if m.call == nil {
+	if m.call == nil && m.listens == nil {
 		if err := m.holdDecoded(params); err != nil {
 			return err
 		}
