@@ -22,6 +22,9 @@ func (t *target) decode(msg []byte) ([]byte, error) {
 	if err := t.checkSchema(); err != nil {
 		return nil, err
 	}
+	if encoded, ok, err := t.decodeFlat(msg); ok || err != nil {
+		return encoded, err
+	}
 	in, err := empty(t.schema.Input())
 	if err != nil {
 		return nil, err
@@ -43,6 +46,25 @@ func (t *target) decode(msg []byte) ([]byte, error) {
 			t.schema.Input().FullName())
 	}
 	return encoded, nil
+}
+
+// decodeFlat converts a message with a flat schema. ok is false if protojson has to read it.
+func (t *target) decodeFlat(msg []byte) (encoded []byte, ok bool, err error) {
+	if t.in == nil {
+		return nil, false, nil
+	}
+	r := strictjson.Get()
+	defer r.Release()
+	if r.Read(msg, strictjson.Options{Keep: true, Depth: 1, Values: flatValues}) != nil {
+		return nil, false, nil
+	}
+	done, err := t.body.held.DecodeValues(r.Values())
+	if err != nil {
+		return nil, false, undecoded(err)
+	}
+	defer done()
+	encoded, ok = t.in.decode(r.Root(), len(msg))
+	return encoded, ok, nil
 }
 
 // undecoded returns the error of a message that is no strict JSON, or that takes too much memory.
@@ -68,6 +90,9 @@ func (t *target) encode(ctx context.Context, msg []byte) ([]byte, error) {
 	}
 	if err := t.results.Hold(ctx, jsonCopies*len(msg)); err != nil {
 		return nil, err
+	}
+	if text, ok := t.out.encode(msg); ok {
+		return text, nil
 	}
 	out, err := empty(t.schema.Output())
 	if err != nil {

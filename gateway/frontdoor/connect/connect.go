@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/reflect/protoreflect"
+
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
 	"github.com/capgate/capgate/internal/call"
 )
@@ -26,14 +28,20 @@ func (c Config) withDefaults() Config {
 type Handler struct {
 	cfg   Config
 	calls Calls
+	flats map[protoreflect.FullName]*flat // messages of the protocol of capabilities
 }
 
 // New returns a Handler that makes its calls by calls.
-func New(calls Calls, cfg Config) *Handler { return &Handler{cfg.withDefaults(), calls} }
+func New(calls Calls, cfg Config) *Handler {
+	return &Handler{cfg.withDefaults(), calls, flatsOf("selu.capability", "selu.capability.v1")}
+}
 
 // ServeHTTP serves one request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	t := targetOf(r)
+	if t.json && t.schema != nil {
+		t.in, t.out = h.flats[t.schema.Input().FullName()], h.flats[t.schema.Output().FullName()]
+	}
 	if t.protocol == none || t.typ == "" {
 		t.refuseType(w, r)
 		return

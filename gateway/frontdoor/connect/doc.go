@@ -10,6 +10,7 @@
 //	frames.go   messages with envelopes in requests
 //	reply.go    messages with envelopes in responses
 //	codec.go    messages as bytes; only JSON needs their schema
+//	flat.go     JSON of messages with simple fields, such as those of capabilities
 //	gzip.go     compressed messages
 //	metadata.go headers ↔ metadata
 //	failure.go  statuses as errors of both protocols

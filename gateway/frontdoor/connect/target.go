@@ -15,6 +15,7 @@ type target struct {
 	path      string                        // in the form of gRPC
 	authority string                        // may name the capability
 	schema    protoreflect.MethodDescriptor // nil means unknown
+	in, out   *flat                         // of the schema; nil means that its messages are not flat
 	protocol  protocol
 	typ       string          // content type of the response, except that it is not base64; empty means unsupported
 	json      bool            // the messages are JSON
