@@ -42,8 +42,15 @@ func (b *HealthStore) Heartbeat(ctx context.Context, heartbeat health.Heartbeat)
 	r := b.read(ctx, heartbeatScript, keys, heartbeat.Replica, encodeDigest(heartbeat.Digest),
 		heartbeat.Dead.Milliseconds(), b.epoch, shardTTL.Milliseconds())
 	m := health.Members{Epoch: r.text(), Now: r.int()}
-	lines := r.list().texts()
 	if err := r.end(); err != nil {
+		return health.Members{}, err
+	}
+	var lines []string
+	err := b.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
+		lines, err = r.HVals(ctx, keys[1]).Result()
+		return err
+	})
+	if err != nil {
 		return health.Members{}, err
 	}
 	m.Members = make([]health.Member, 0, len(lines))

@@ -22,6 +22,7 @@ import (
 func BenchmarkHealth(b *testing.B) {
 	b.Run("heartbeat of one of 1", func(b *testing.B) { benchBeat(b, 1) })
 	b.Run("heartbeat of one of 200", func(b *testing.B) { benchBeat(b, 200) })
+	b.Run("heartbeat of one of 1000", func(b *testing.B) { benchBeat(b, 1000) })
 	b.Run("100 posts of 1 at once to 200", func(b *testing.B) { benchPost(b, 100, 1, 200) })
 	for _, watchers := range []int{0, 200, 1000} {
 		for _, votes := range []int{1, 101} {

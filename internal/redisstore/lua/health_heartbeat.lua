@@ -1,5 +1,5 @@
--- Records a heartbeat, and returns the epoch, the time and a line of every live replica. Each replica runs it once a
--- second. The lines are stored as sent, since a loop in Lua would dominate Redis' CPU time.
+-- Records a heartbeat, and returns the epoch and the time. Each replica runs it once a second. Its caller then reads
+-- the digests, a line of every live replica, without Lua, which would dominate Redis' CPU time.
 --
 -- KEYS: members, digests, epoch. ARGV: replica, digest, ms until death, a new epoch, TTL in ms.
 
@@ -15,4 +15,4 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', '(' .. decimal(
   redis.call('HDEL', KEYS[2], id)
 end
 for _, key in ipairs(KEYS) do redis.call('PEXPIRE', key, ARGV[5]) end
-return {redis.call('GET', KEYS[3]), decimal(now), redis.call('HVALS', KEYS[2])}
+return {redis.call('GET', KEYS[3]), decimal(now)}
