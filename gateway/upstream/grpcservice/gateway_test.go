@@ -88,7 +88,7 @@ func startWith(t *testing.T, o gatewaytest.Options, edit func(*upstream.Fleet, *
 	of := gatewaytest.Fleet{Capability: id, Backends: addrs, Dialect: call.Doc,
 		Protocol:  &grpcservice.Settings{Methods: []string{demo}},
 		Asks:      w.services.Probe(id),
-		Deadlines: router.Deadlines{Default: check.Patience, Max: check.Patience}}
+		Deadlines: router.Deadlines{Default: patience, Max: patience}}
 	if edit != nil {
 		edit(&w.fleet, &of)
 	}
@@ -115,9 +115,12 @@ func request(tool, args string) *docpb.InvokeRequest {
 	return &docpb.InvokeRequest{CapabilityId: id, ToolName: tool, ArgsJson: []byte(args)}
 }
 
+// patience bounds each call: the largest lists and schemas take seconds of a processor, which may be busy.
+const patience = 5 * check.Patience
+
 func within(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), check.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	check.Cleanup(t, cancel)
 	return ctx
 }

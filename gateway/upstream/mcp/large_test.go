@@ -12,7 +12,6 @@ import (
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/testkit/check"
-	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
 // TestLargeList: a list with many tools of many fields, which is within the bounds, is one that the catalog takes.
@@ -35,10 +34,8 @@ func TestLargeList(t *testing.T) {
 						return &sdk.CallToolResult{}, nil
 					})
 			}
-			w := start(t, func(_ *upstream.Fleet, of *gatewaytest.Fleet) { // seconds of one processor
-				of.Deadlines.Default, of.Deadlines.Max = 10*check.Patience, 10*check.Patience
-			}, r.URL)
-			got, err := w.Invoke(t.Context(), request(upstream.DiscoveryTool, `{}`))
+			w := start(t, nil, r.URL)
+			got, err := w.Invoke(within(t), request(upstream.DiscoveryTool, `{}`))
 			check.Must(t, err)
 			found, err := manifest.ParseTools(got.GetResultJson())
 			if err != nil || len(found) < tools || len(got.GetResultJson()) < 2_500_000 {
