@@ -28,7 +28,7 @@ const (
 func (g *Gateway) newDoors(queue *fairqueue.Queue) (inside *localgrpc.Conn, err error) {
 	h, cfg := g.handler, &g.cfg
 	inside = &localgrpc.Conn{Caller: web.Inherit, MaxMessage: maxMessage}
-	g.mcp, err = tools.New(cfg.Doors.MCP, tools.Deps{Conn: inside, Router: cfg.Routing.Router,
+	g.mcp, err = tools.New(cfg.Doors.MCP, tools.Deps{Conn: inside, Router: cfg.Routing.Router, Features: g.features,
 		Stored: cfg.Routing.Idempotency, Metrics: cfg.Observe.Metrics})
 	if err != nil {
 		return nil, err

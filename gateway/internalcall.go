@@ -16,6 +16,7 @@ import (
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/grpcerror"
+	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/policy/catalog"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -70,6 +71,13 @@ func (g *Gateway) AskForTools(ctx context.Context, q catalog.DiscoveryCall) (cat
 	}
 	leftOut := string(localgrpc.Rest(resp.ProtoReflect().GetUnknown()))
 	return catalog.Answer{Tools: resp.GetResultJson(), LeftOut: upstream.Said(leftOut, maxLeftOut)}, nil
+}
+
+// features lists the features of an MCP server of a fleet.
+func (g *Gateway) features(ctx context.Context, capability string) ([]byte, error) {
+	resp, err := g.Invoke(ctx, capability, &docpb.InvokeRequest{CapabilityId: capability,
+		ToolName: manifest.ListFeatures, ArgsJson: []byte("{}")})
+	return resp.GetResultJson(), err
 }
 
 // failure returns the error of a failed call, for operators.

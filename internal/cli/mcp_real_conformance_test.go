@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -55,7 +53,8 @@ func TestMCPConformance(t *testing.T) {
 // scenario compares lists.
 func conformanceServer(t *testing.T, listed func(tool string)) (url string) {
 	t.Helper()
-	server := sdk.NewServer(&sdk.Implementation{Name: "suite", Version: "1"}, nil)
+	server, url := suiteServer(t)
+	addSuitePrompts(server)
 	png := &sdk.ImageContent{Data: []byte("\x89PNG"), MIMEType: "image/png"}
 	resource := func(uri, mime, text string) sdk.Content {
 		return &sdk.EmbeddedResource{Resource: &sdk.ResourceContents{URI: uri, MIMEType: mime, Text: text}}
@@ -118,12 +117,7 @@ func conformanceServer(t *testing.T, listed func(tool string)) (url string) {
 		listed(name)
 		return &sdk.CallToolResult{}, nil
 	})
-	web := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, nil))
-	t.Cleanup(func() {
-		web.CloseClientConnections()
-		web.Close()
-	})
-	return web.URL
+	return url
 }
 
 const schema2020 = `{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","$defs":{"address":

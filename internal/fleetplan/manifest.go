@@ -53,10 +53,13 @@ func authorOf(f *config.Fleet, m *manifest.Manifest) catalog.Declaration {
 
 // listed is the manifest of a fleet whose backends list their tools. It is the same as before where it does not differ.
 func (p *Planner) listed(f *config.Fleet) *manifest.Manifest {
-	if old := p.fleets[f.Capability]; old != nil && old.from.Tools && old.manifest.Class == f.Class {
+	features := f.Protocol.Traits().Relayed
+	if old := p.fleets[f.Capability]; old != nil && old.from.Tools && old.manifest.Class == f.Class &&
+		old.manifest.Features == features {
 		return old.manifest
 	}
-	return &manifest.Manifest{ID: f.Capability, Class: f.Class, Dynamic: true, DiscoveryTool: upstream.DiscoveryTool}
+	return &manifest.Manifest{ID: f.Capability, Class: f.Class, Dynamic: true, DiscoveryTool: upstream.DiscoveryTool,
+		Features: features}
 }
 
 // servedFleet completes a fleet that the process serves. Its backends are those that are probed. secure is TLS as the

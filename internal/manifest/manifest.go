@@ -14,6 +14,7 @@ type Manifest struct {
 	Image         string
 	Dynamic       bool   // the discovery tool lists the tools; Tools is empty
 	DiscoveryTool string // the tool that lists the others; "" unless Dynamic
+	Features      bool   // its backends are MCP servers, which may also have prompts and resources
 	Tools         []Tool // in the order of the file
 	Network       Network
 	Filesystem    Filesystem

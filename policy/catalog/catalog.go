@@ -45,8 +45,9 @@ type Discovery struct {
 	Timeout time.Duration `yaml:"-"`
 }
 
-func (a *Declaration) dynamic() bool { return a.Manifest != nil && a.Manifest.Dynamic }
-func (a *Declaration) static() bool  { return a.Manifest != nil && !a.Manifest.Dynamic }
+func (a *Declaration) dynamic() bool  { return a.Manifest != nil && a.Manifest.Dynamic }
+func (a *Declaration) features() bool { return a.Manifest != nil && a.Manifest.Features }
+func (a *Declaration) static() bool   { return a.Manifest != nil && !a.Manifest.Dynamic }
 
 // Tool is one tool of a capability. It is immutable.
 type Tool struct {
@@ -151,7 +152,8 @@ func (c *Catalog) Tool(capability, tool string) (verdict call.Verdict, level pol
 		if of.recommends(call.Allow) {
 			return call.Allow, policy.Recommended, policy.Accepted
 		}
-	case t == nil && of.known && of.declared.dynamic():
+	case t == nil && of.declared.features() && manifest.IsFeature(tool):
+	case t == nil && of.declared.dynamic() && (of.known || tool == manifest.ListFeatures):
 		return call.Block, policy.Default, policy.Unlisted
 	case t != nil && t.Drifted:
 		state = policy.Drifted
@@ -193,7 +195,7 @@ func (c *Catalog) DependsOnTool(capability string) bool {
 // Schema implements policy.Source.
 func (c *Catalog) Schema(capability, tool string) (s *toolschema.Schema, checked bool) {
 	of := c.capability(capability)
-	if of == nil || !of.declared.Validate || of.lists(tool) {
+	if of == nil || !of.declared.Validate || of.lists(tool) || of.declared.features() && manifest.IsFeature(tool) {
 		return nil, false
 	}
 	if t := of.index[tool]; t != nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/nearest"
+	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/catalog"
 )
@@ -71,8 +72,12 @@ func namesOf(l *catalog.Listing) []string {
 	return names
 }
 
-// unknownTool returns nil if the tool is one of the names.
+// unknownTool returns nil if the tool is one of the names, or a feature of an MCP server: each replica knows only those
+// that its callers have listed.
 func unknownTool(tool, owner string, names []string, force string) error {
+	if manifest.IsFeature(tool) {
+		return nil
+	}
 	for _, name := range names {
 		if name == tool {
 			return nil

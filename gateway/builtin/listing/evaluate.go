@@ -82,6 +82,12 @@ func (s *Server) evaluate(ctx context.Context, caller tenant.Identity, id string
 	return evaluated{capability: c, tools: usable}, nil
 }
 
+// Usability reports whether a caller may call a tool, perhaps after an approval. The error is a gRPC status.
+func (s *Server) Usability(ctx context.Context, caller *tenant.Identity, capability, tool string) (bool, error) {
+	d, err := s.decide(ctx, *caller, capability, tool)
+	return err == nil && d.Verdict != call.Block, err
+}
+
 // May reports whether a caller may call a tool, perhaps after an approval. If the rules are unavailable, it returns
 // true, and the call itself decides.
 func (s *Server) May(ctx context.Context, caller *tenant.Identity, capability, tool string) bool {

@@ -11,6 +11,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/nearest"
 	"github.com/capgate/capgate/internal/lib/semaphore"
+	"github.com/capgate/capgate/internal/manifest"
 )
 
 const (
@@ -42,7 +43,7 @@ type ToolNames func(capability string) []string
 // unknown returns the refusal of a call of a tool that its capability does not have; nil means the tool exists, or the
 // tools are not known.
 func (f *Filter) unknown(ctx context.Context, c *call.Call) *call.Refusal {
-	if f.cfg.Tools == nil || c.Method != call.Invoke && c.Method != call.StreamInvoke {
+	if f.cfg.Tools == nil || c.Method != call.Invoke && c.Method != call.StreamInvoke || manifest.IsFeature(c.Tool) {
 		return nil
 	}
 	all := f.cfg.Tools(c.Capability)

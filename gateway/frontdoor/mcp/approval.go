@@ -95,6 +95,9 @@ func (h *Handler) approve(ctx context.Context, i *invocation) (*docpb.InvokeResp
 		result, err := a.instead()
 		return nil, result, err
 	}
+	if i.feature {
+		return nil, nil, err
+	}
 	return nil, p.waiting(i.stateless), nil
 }
 
@@ -159,18 +162,26 @@ func (h *Handler) readState(i *invocation) (sdk.Result, error) {
 		return nil, refused(http.StatusBadRequest, jsonrpc.CodeInvalidParams, "MCP_STATE_INVALID",
 			"requestState does not belong to this call and caller, or has expired; make the call without it")
 	case !s.Form && i.answer != nil && i.answer.Action != "accept":
-		return failed(wasDeclined, i.stateless), nil
+		return i.declined()
 	case s.Form:
 		approved, err := h.answerForm(i.exchange.r.Context(), i, s.Approval)
 		if err != nil {
 			return nil, err
 		}
 		if !approved {
-			return failed(wasDeclined, i.stateless), nil
+			return i.declined()
 		}
 	}
 	i.approvedBy(s.Approval)
 	return nil, nil //nolint:nilnil // the call continues
+}
+
+// declined returns the result of a call whose approval was declined.
+func (i *invocation) declined() (sdk.Result, error) {
+	if i.feature {
+		return nil, refused(http.StatusForbidden, status.RPCRefused, "APPROVAL_DENIED", wasDeclined)
+	}
+	return failed(wasDeclined, i.stateless), nil
 }
 
 // approvedBy makes a call redeem an approval.

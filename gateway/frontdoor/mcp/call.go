@@ -26,6 +26,7 @@ type invocation struct {
 	results   Results // form of the tool's results
 	rest      []byte  // fields of an MCP server's response other than its result_json; nil means none
 
+	feature bool              // it is not the call of a tool
 	tasks   bool              // the client accepts a task as result
 	urls    bool              // the client can show URLs to its user
 	forms   bool              // the client can show forms
@@ -146,19 +147,34 @@ func (h *Handler) invocationOf(ctx context.Context, x *exchange, req *sdk.CallTo
 	case args[0] != '{':
 		return nil, invalidParams("arguments must be a JSON object")
 	}
+	i, err := h.newInvocation(x, capability, tool, args)
+	if err != nil {
+		return nil, err
+	}
+	i.name, i.tasks, i.results = p.Name, h.takesTasks(x), h.cfg.Catalog.Results(capability, tool)
+	h.readRound(i, req.Session, p.RequestState, p.InputResponses)
+	return i, nil
+}
+
+// newInvocation returns a call with the metadata of a request.
+func (h *Handler) newInvocation(x *exchange, capability, tool string, args []byte) (*invocation, error) {
 	a, err := aboutCall(x.r.Header, &x.read.meta)
 	if err != nil {
 		return nil, err
 	}
-	i := &invocation{about: a, exchange: x, name: p.Name, tasks: h.takesTasks(x),
-		stateless: x.read.isStateless(), state: p.RequestState, answer: answerOf(p.InputResponses),
-		results: h.cfg.Catalog.Results(capability, tool),
+	return &invocation{about: a, exchange: x, stateless: x.read.isStateless(),
 		req: &docpb.InvokeRequest{ToolName: tool, ArgsJson: args, ConfigJson: []byte("{}"),
 			SessionId: cmp.Or(a.session, x.session.ID), CapabilityId: capability, ThreadId: a.thread},
-	}
+	}, nil
+}
+
+// readRound reads the state and the responses of an earlier attempt, and determines how the client can be asked.
+func (h *Handler) readRound(i *invocation, session *sdk.ServerSession, state string, responses sdk.InputResponseMap) {
+	x := i.exchange
+	i.state, i.answer = state, answerOf(responses)
 	if x.read.streams {
 		i.progress = x.read.meta.token
-		i.told = &progress{session: req.Session, token: i.progress}
+		i.told = &progress{session: session, token: i.progress}
 	}
 	i.urls = x.session.URLs
 	if i.stateless {
@@ -169,7 +185,6 @@ func (h *Handler) invocationOf(ctx context.Context, x *exchange, req *sdk.CallTo
 		i.seals = h.sealsFor(x.r.Context(), x.r)
 		i.urls, i.forms = i.urls && i.seals.on(), i.forms && i.seals.on()
 	}
-	return i, nil
 }
 
 // answerOf returns the response of a client's user to the page of an approval, or to a form; nil means none.

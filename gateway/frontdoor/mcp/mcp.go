@@ -28,6 +28,8 @@ type Config struct {
 	Conn    grpc.ClientConnInterface // connection to the gateway, for streamed calls
 	Unary   unary.Make               // makes the calls of tools
 	Catalog Catalog
+	// Features provides prompts and resources; nil means there are none.
+	Features Features
 	// Absent reports, from memory, whether the tools of a capability are known, a tool is not among them, and no rule
 	// of the caller of ctx names it. If nil, the call itself detects that.
 	Absent func(ctx context.Context, capability, tool string) bool
@@ -143,6 +145,10 @@ func New(cfg Config) *Handler {
 		files: capgatepb.NewArtifactsClient(cfg.Conn), approvals: capgatepb.NewApprovalsClient(cfg.Conn)}
 	h.Set(Settings{})
 	capabilities := &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{ListChanged: true}}
+	if cfg.Features != nil {
+		capabilities.Prompts = &sdk.PromptCapabilities{}
+		capabilities.Completions = &sdk.CompletionCapabilities{}
+	}
 	if cfg.Tasks != nil {
 		capabilities.AddExtension(tasksExtension, nil)
 	}
@@ -304,7 +310,11 @@ func (h *Handler) receive(next sdk.MethodHandler) sdk.MethodHandler {
 		case *sdk.SubscriptionsListenRequest:
 			result, err = h.listen(ctx, req)
 		default:
-			return next(ctx, method, req)
+			serve := h.features(req)
+			if serve == nil {
+				return next(ctx, method, req)
+			}
+			result, err = serve(ctx)
 		}
 		return encoded(ctx, result, err)
 	}

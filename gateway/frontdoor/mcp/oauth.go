@@ -66,10 +66,10 @@ func (h *Handler) Base(r *http.Request) string {
 // too late for the required status 403 (2025-11-25, Authorization, "Scope Challenge Handling").
 func (h *Handler) checkScope(r *http.Request, m *message) error {
 	switch {
-	case m.method == "tools/list", m.method == "subscriptions/listen",
+	case strings.HasSuffix(m.method, "/list") && m.isServed(), m.method == "subscriptions/listen",
 		m.method == "tools/call" && m.tool == searchTools && h.searches(r):
 		return h.cfg.Lists(r)
-	case m.method == "tools/call", slices.Contains(taskMethods(), m.method):
+	case m.method == "tools/call", isFeatureCall(m.method), slices.Contains(taskMethods(), m.method):
 		return h.cfg.Invokes(r)
 	}
 	return nil

@@ -304,8 +304,13 @@ func (m *message) isServed() bool {
 	switch m.method {
 	case "initialize", "ping", "tools/list", "tools/call", "server/discover":
 		return true
+	case "prompts/list":
+		return true
 	case "subscriptions/listen":
 		return m.isStateless()
+	}
+	if isFeatureCall(m.method) {
+		return true
 	}
 	return m.isStateless() && slices.Contains(taskMethods(), m.method)
 }
@@ -330,7 +335,7 @@ func (m *message) unknownMethod() error {
 		httpStatus = http.StatusNotFound // 2026-07-28, Streamable HTTP
 	}
 	return refused(httpStatus, jsonrpc.CodeMethodNotFound, "METHOD_UNKNOWN",
-		"this server only supports tools; it does not have this method")
+		"this server does not have this method")
 }
 
 // usualAccept is the Accept header of the SDKs.

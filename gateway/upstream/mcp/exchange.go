@@ -11,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/capgate/capgate/internal/lib/plainjson"
+	"github.com/capgate/capgate/internal/manifest"
 )
 
 // exchange tracks one request of the protocol in the transport: the SDK's decoding is lossy, such as for the digits of
@@ -140,6 +141,16 @@ func (ex *exchange) unanswered() []byte {
 	defer ex.mu.Unlock()
 	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":"none"}}`, ex.id,
 		jsonrpc.CodeInternalError)
+}
+
+// opaque reports whether the SDK gets an empty response instead of the recorded one. It would decode bytes, and cache
+// resources for other callers.
+func (ex *exchange) opaque() bool {
+	switch ex.method {
+	case getPrompt, manifest.ReadResource, manifest.Complete:
+		return true
+	}
+	return false
 }
 
 // response records a response.

@@ -57,7 +57,8 @@ func newRemote(t *testing.T, old bool) *remote {
 	t.Helper()
 	r := &remote{began: make(chan struct{}, 16), ended: make(chan error, 16),
 		release: make(chan struct{})}
-	r.mcp = sdk.NewServer(&sdk.Implementation{Name: "remote", Version: "1"}, nil)
+	r.mcp = sdk.NewServer(&sdk.Implementation{Name: "remote", Version: "1"},
+		&sdk.ServerOptions{CompletionHandler: completes})
 	sdk.AddTool(r.mcp, &sdk.Tool{Name: "echo", Description: "repeats"},
 		func(_ context.Context, _ *sdk.CallToolRequest, in echoArgs) (*sdk.CallToolResult, any, error) {
 			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: in.Text}}}, nil, nil

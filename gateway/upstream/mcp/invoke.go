@@ -22,6 +22,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/strictjson"
 	"github.com/capgate/capgate/internal/lib/untrusted"
+	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/telemetry/tracing"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -42,7 +43,8 @@ func (s *capabilityServer) Invoke(ctx context.Context, req *docpb.InvokeRequest)
 		return nil, localgrpc.NotStarted(err)
 	}
 	defer release()
-	if req.GetToolName() == upstream.DiscoveryTool {
+	switch req.GetToolName() {
+	case upstream.DiscoveryTool:
 		found, err := server.tools(ctx)
 		if err != nil {
 			return nil, upstream.WithoutHeaders(err, server.transport.header)
@@ -50,6 +52,12 @@ func (s *capabilityServer) Invoke(ctx context.Context, req *docpb.InvokeRequest)
 		reply := &docpb.InvokeResponse{ResultJson: found.tools}
 		localgrpc.SetRest(reply, found.leftOut)
 		return reply, nil
+	case manifest.ListFeatures:
+		text, err := server.features(ctx)
+		if err != nil {
+			return nil, upstream.WithoutHeaders(err, server.transport.header)
+		}
+		return &docpb.InvokeResponse{ResultJson: text}, nil
 	}
 	result, err := server.call(ctx, req, nil)
 	if err != nil {
@@ -103,9 +111,9 @@ func (s *capabilityServer) Healthcheck(ctx context.Context, _ *docpb.HealthReque
 	return &docpb.HealthResponse{Ready: r.OK, Message: r.Reason}, nil
 }
 
-// call calls a tool. told receives the server's progress messages; it may be nil.
+// call calls a tool, or a feature. told receives the server's progress messages; it may be nil.
 func (v *server) call(ctx context.Context, req *docpb.InvokeRequest, told chan<- []byte) (*toolResult, error) {
-	arguments, err := argumentsOf(req.GetArgsJson())
+	op, err := operationOf(req)
 	if err != nil {
 		return nil, err
 	}
@@ -116,14 +124,14 @@ func (v *server) call(ctx context.Context, req *docpb.InvokeRequest, told chan<-
 	session := cmp.Or(req.GetSessionId(), first(md, filter.SessionHeader))
 	var rejection error
 	for again := true; ; again = false {
-		params := &sdk.CallToolParams{Name: req.GetToolName(), Arguments: arguments, Meta: sdk.Meta{}}
+		op.meta = sdk.Meta{}
 		if trace != "" {
-			params.Meta[tracing.Traceparent] = trace
+			op.meta[tracing.Traceparent] = trace
 		}
 		if told != nil {
-			params.SetProgressToken(strconv.FormatUint(v.tokens.Add(1), 10))
+			op.meta["progressToken"] = strconv.FormatUint(v.tokens.Add(1), 10)
 		}
-		result, lost, err := v.attempt(ctx, v.keyOf(tenant, session, own), params, told, seen)
+		result, lost, err := v.attempt(ctx, v.keyOf(tenant, session, own), op, told, seen)
 		switch {
 		case !again && err != nil && rejection != nil && status.Code(err) == codes.Unavailable:
 			return nil, rejection
@@ -135,9 +143,9 @@ func (v *server) call(ctx context.Context, req *docpb.InvokeRequest, told chan<-
 	}
 }
 
-// attempt makes one tools/call. lost is true if the server provably did not start it because the session is unknown or
+// attempt makes one request. lost is true if the server provably did not start it because the session is unknown or
 // has ended; a new session may succeed.
-func (v *server) attempt(ctx context.Context, key sessionKey, params *sdk.CallToolParams, told chan<- []byte,
+func (v *server) attempt(ctx context.Context, key sessionKey, op *operation, told chan<- []byte,
 	seen *responseNote) (
 	_ *toolResult, lost bool, _ error) {
 	s, release, err := v.lease(key)
@@ -152,9 +160,9 @@ func (v *server) attempt(ctx context.Context, key sessionKey, params *sdk.CallTo
 	if err != nil {
 		return nil, false, v.notStarted(ctx, err)
 	}
-	ex, end := begin(ctx, "tools/call", told)
+	ex, end := begin(ctx, op.method, told)
 	defer end()
-	_, err = cs.CallTool(ex.ctx, params)
+	err = op.send(ex.ctx, cs, op.meta)
 	code, raw, refused := ex.answer()
 	unsent, cause := ex.unsent()
 	over := err != nil && broken(err)
@@ -163,9 +171,9 @@ func (v *server) attempt(ctx context.Context, key sessionKey, params *sdk.CallTo
 	}
 	switch {
 	case raw != nil && refused == nil: // the SDK may not preserve all of it
-		result, err := resultOf(raw, wantsRest(ctx))
+		result, err := op.read(raw, wantsRest(ctx))
 		if err != nil {
-			return nil, false, upstream.Unusable(call.Internal, "the MCP server's result is not valid for tools/call")
+			return nil, false, upstream.Unusable(call.Internal, "the MCP server's result is not valid for "+op.method)
 		}
 		s.works.Store(true)
 		return result, false, nil
@@ -244,7 +252,7 @@ func (ex *exchange) failureStatus(seen *responseNote) error {
 	}
 	ex.mu.Unlock()
 	if failure != nil {
-		return status.Error(codeOf(failure.Code), fmt.Sprintf("MCP error %d: %s", failure.Code,
+		return status.Error(ex.codeOf(failure.Code), fmt.Sprintf("MCP error %d: %s", failure.Code,
 			untrusted.Clip(failure.Message, maxError)))
 	}
 	words := seen.words(code)
@@ -266,13 +274,23 @@ func (ex *exchange) failureStatus(seen *responseNote) error {
 	return upstream.Lost("the MCP server ended the response without a result")
 }
 
+// resourceUnknown is the code for an unknown resource before 2026-07-28.
+const resourceUnknown = -32002
+
 // codeOf returns the gRPC code for a JSON-RPC error.
-func codeOf(code int64) codes.Code {
+func (ex *exchange) codeOf(code int64) codes.Code {
 	switch code {
 	case jsonrpc.CodeInvalidParams:
+		if ex.method == manifest.ReadResource {
+			return codes.NotFound // 2026-07-28, Resources, "Error Handling"
+		}
 		return codes.InvalidArgument
 	case jsonrpc.CodeMethodNotFound:
 		return codes.Unimplemented
+	case resourceUnknown:
+		if ex.method == manifest.ReadResource {
+			return codes.NotFound
+		}
 	}
 	return codes.Internal
 }

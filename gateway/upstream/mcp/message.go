@@ -67,7 +67,10 @@ func (t *transport) receive(data []byte, ex *exchange, id string, only bool) (pa
 	case err != nil:
 		return nil, false, err
 	case m.Method == nil && ex != nil:
-		return data, true, ex.response(m)
+		if err = ex.response(m); err == nil && ex.opaque() {
+			data = ex.unanswered()
+		}
+		return data, true, err
 	case m.Method == nil && id != "" && !m.isUnnamed() && string(m.ID) != id:
 		return nil, true, errAnother
 	case m.Method == nil:

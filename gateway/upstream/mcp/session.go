@@ -290,7 +290,7 @@ func (v *server) ready(ctx context.Context, key sessionKey, s *session) (*sdk.Cl
 // learn makes the SDK cache the tools, some of which require arguments in headers. If that fails, only calls of those
 // tools fail.
 func (v *server) learn(ctx context.Context, cs *sdk.ClientSession) {
-	_ = v.pages(ctx, cs, func([]json.RawMessage) {})
+	_ = v.pages(ctx, cs, toolListing(), func([]json.RawMessage) {})
 }
 
 // lost drops a session that the server no longer knows, or whose connection has ended.

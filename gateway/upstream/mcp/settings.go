@@ -3,8 +3,10 @@ package mcp
 import (
 	"cmp"
 	"net/http"
+	"strings"
 
 	"github.com/capgate/capgate/gateway/upstream"
+	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/router"
 )
 
@@ -30,10 +32,17 @@ func (*Settings) Traits() router.Traits {
 
 // Request implements router.Protocol.
 func (*Settings) Request(tool string) router.Request {
-	if tool == upstream.DiscoveryTool {
+	switch {
+	case tool == upstream.DiscoveryTool:
 		return router.Request{MCP: true, Method: "tools/list"}
+	case tool == manifest.ListFeatures:
+		return router.Request{MCP: true, Method: "prompts/list"}
+	case strings.HasPrefix(tool, manifest.PromptPrefix):
+		return router.Request{MCP: true, Method: getPrompt}
+	case manifest.IsFeature(tool):
+		return router.Request{MCP: true, Method: tool}
 	}
-	return router.Request{MCP: true, Method: "tools/call", Tool: tool}
+	return router.Request{MCP: true, Method: callTool, Tool: tool}
 }
 
 // Read reads the headers of requests to the servers.

@@ -48,7 +48,7 @@ func (v *server) tools(ctx context.Context) (*listed, error) {
 	}
 	defer v.abandon(cs)
 	var list []json.RawMessage
-	if err = v.pages(ctx, cs, func(page []json.RawMessage) { list = append(list, page...) }); err != nil {
+	if err = v.pages(ctx, cs, toolListing(), func(page []json.RawMessage) { list = append(list, page...) }); err != nil {
 		return nil, err
 	}
 	sum := sumOf(list)
@@ -105,45 +105,64 @@ func sumOf(list []json.RawMessage) (sum [sha256.Size]byte) {
 	return sum
 }
 
-// pages requests all pages of the list, within its limits.
-func (v *server) pages(ctx context.Context, cs *sdk.ClientSession, page func([]json.RawMessage)) error {
+// wrongList is the error of a list that exceeds a limit, or is not valid.
+type wrongList struct{ text string }
+
+func wrong(format string, args ...any) error { return &wrongList{fmt.Sprintf(format, args...)} }
+
+// Error implements error.
+func (e *wrongList) Error() string { return e.text }
+
+// GRPCStatus returns the error for gRPC.
+func (e *wrongList) GRPCStatus() *status.Status { return status.New(codes.Internal, e.text) }
+
+// pages requests all pages of a list, within its limits.
+func (v *server) pages(ctx context.Context, cs *sdk.ClientSession, of listing, page func([]json.RawMessage)) error {
 	seen := map[string]bool{"": true}
-	size, tools, cursor := 0, 0, ""
+	size, items, cursor := 0, 0, ""
 	for n := 0; n == 0 || cursor != ""; n++ {
 		if n == maxPages {
-			return status.Errorf(codes.Internal, "the MCP server's list of tools has more than %d pages", maxPages)
+			return wrong("the MCP server's list of %s has more than %d pages", of.what, maxPages)
 		}
-		raw, err := v.page(ctx, cs, cursor)
+		raw, err := v.page(ctx, cs, of, cursor)
 		if err != nil {
 			return err
 		}
-		var list struct {
-			Tools []json.RawMessage `json:"tools"`
-			Next  string            `json:"nextCursor"`
+		var list map[string]json.RawMessage
+		var all []json.RawMessage
+		cursor = ""
+		if json.Unmarshal(raw, &list) != nil || json.Unmarshal(orNull(list[of.member]), &all) != nil ||
+			json.Unmarshal(orNull(list["nextCursor"]), &cursor) != nil {
+			return wrong("the MCP server's list of %s is not valid for %s", of.what, of.method)
 		}
-		if err = json.Unmarshal(raw, &list); err != nil {
-			return status.Error(codes.Internal, "the MCP server's list of tools is not valid for tools/list")
+		size, items = size+len(raw), items+len(all)
+		if size > manifest.MaxBytes || items > manifest.MaxTools {
+			return wrong("the MCP server lists more than %d %s, or than %d bytes of them", manifest.MaxTools, of.what,
+				manifest.MaxBytes)
 		}
-		size, tools = size+len(raw), tools+len(list.Tools)
-		if size > manifest.MaxBytes || tools > manifest.MaxTools {
-			return status.Errorf(codes.Internal, "the MCP server lists more than %d tools, or than %d bytes of them",
-				manifest.MaxTools, manifest.MaxBytes)
-		}
-		page(list.Tools)
-		if cursor = list.Next; cursor != "" && seen[cursor] {
-			return status.Error(codes.Internal, "the MCP server's list of tools repeats a page")
+		page(all)
+		if cursor != "" && seen[cursor] {
+			return wrong("the MCP server's list of %s repeats a page", of.what)
 		}
 		seen[cursor] = true
 	}
 	return nil
 }
 
-// page requests one page of the list.
-func (v *server) page(ctx context.Context, cs *sdk.ClientSession, cursor string) ([]byte, error) {
+// orNull returns a member, or null if it is missing.
+func orNull(member json.RawMessage) json.RawMessage {
+	if member == nil {
+		return json.RawMessage("null")
+	}
+	return member
+}
+
+// page requests one page of a list.
+func (v *server) page(ctx context.Context, cs *sdk.ClientSession, of listing, cursor string) ([]byte, error) {
 	ctx, seen := withNote(ctx)
-	ex, end := begin(ctx, "tools/list", nil)
+	ex, end := begin(ctx, of.method, nil)
 	defer end()
-	_, _ = cs.ListTools(ex.ctx, &sdk.ListToolsParams{Cursor: cursor})
+	of.request(ex.ctx, cs, cursor)
 	code, raw, refused := ex.answer()
 	switch {
 	case raw != nil && refused == nil:

@@ -60,6 +60,8 @@ type Usable interface {
 	Usable(ctx context.Context, caller tenant.Identity, from string,
 		visit func(capability string, tools []listing.UsableTool) bool) error
 	May(ctx context.Context, caller *tenant.Identity, capability, tool string) bool
+	// Usability is May that returns an error, as a gRPC status, if the rules are unavailable.
+	Usability(ctx context.Context, caller *tenant.Identity, capability, tool string) (bool, error)
 	Undiscovered(capability string) *call.Refusal // nil: the tools of the capability are known
 	Fingerprint(ctx context.Context, caller *tenant.Identity,
 		hints func(capability, tool string) byte) ([sha256.Size]byte,
@@ -116,10 +118,12 @@ func (*Door) Protocol(*http.Request) call.Protocol { return call.MCP }
 
 // Deps holds the parts of the gateway that a Door uses. All fields but Stored are required.
 type Deps struct {
-	Conn    *localgrpc.Conn
-	Router  *router.Router
-	Stored  *idempotency.Service // responses for idempotency keys; nil means there are no tasks
-	Metrics *telemetry.Metrics
+	Conn   *localgrpc.Conn
+	Router *router.Router
+	// Features lists the features of an MCP server of a fleet, see manifest.ListFeatures.
+	Features func(ctx context.Context, capability string) ([]byte, error)
+	Stored   *idempotency.Service // responses for idempotency keys; nil means there are no tasks
+	Metrics  *telemetry.Metrics
 }
 
 // New returns the front door.
@@ -128,10 +132,11 @@ func New(cfg Config, deps Deps) (*Door, error) {
 		return &Door{}, nil
 	}
 	leaving, stop := context.WithCancel(context.Background())
-	tools := toolsOf{Config: cfg, router: deps.Router, watchers: watch.NewSlots(leaving, "mcp watchers", maxWatchers)}
+	tools := toolsOf{Config: cfg, router: deps.Router, features: newFeatures(deps.Router, deps.Features),
+		watchers: watch.NewSlots(leaving, "mcp watchers", maxWatchers)}
 	tools.views = newViews(cfg.Changes, tools.fingerprint)
 	h := mcp.New(mcp.Config{
-		Conn: deps.Conn, Unary: deps.Conn.Unary, Catalog: tools, Absent: tools.absent,
+		Conn: deps.Conn, Unary: deps.Conn.Unary, Catalog: tools, Features: offersOf{tools}, Absent: tools.absent,
 		Scopes: cfg.Scopes, Version: cfg.Version, Beat: cfg.Beat, Stall: cfg.Stall, Cancel: cfg.Cancel, Keys: cfg.Keys,
 		Tasks:  newTasks(cfg.Approvals, deps.Stored),
 		Unix:   func(r *http.Request) bool { return web.Of(r).Client.Unix },
@@ -157,6 +162,7 @@ func New(cfg Config, deps Deps) (*Door, error) {
 type toolsOf struct {
 	Config
 	router   *router.Router
+	features *features
 	watchers *watch.Slots
 	views    *views
 }

@@ -1,0 +1,202 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"google.golang.org/grpc/codes"
+
+	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/internal/lib/nearest"
+	"github.com/capgate/capgate/internal/manifest"
+)
+
+// promptView is the caller's view of the prompts, for their names.
+type promptView struct {
+	Catalog
+	offers []Offer
+}
+
+// Has implements View.
+func (v promptView) Has(_ context.Context, capability, prompt string) bool {
+	for i := range v.offers {
+		if v.offers[i].Capability == capability {
+			return manifest.Find(v.offers[i].Prompts, prompt) != nil
+		}
+	}
+	return false
+}
+
+// prompts returns the view of the caller of ctx.
+func (h *Handler) prompts(ctx context.Context) (v promptView, err error) {
+	v.Catalog = h.cfg.Catalog
+	v.offers, err = h.cfg.Features.Prompts(ctx)
+	return v, err
+}
+
+// promptList is the result of prompts/list.
+type promptList struct {
+	sdk.ListPromptsResult
+	Prompts []*manifest.Feature `json:"prompts"`
+}
+
+// listPrompts serves prompts/list with a page of the prompts that the caller may get.
+func (h *Handler) listPrompts(ctx context.Context, req *sdk.ListPromptsRequest) (sdk.Result, error) {
+	view, err := h.prompts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	cursor, names := "", h.settings.Load().Names
+	if req.Params != nil {
+		cursor = req.Params.Cursor
+	}
+	p, err := pageOf(ctx, cursor, func(add func(string, string, *manifest.Feature) bool) {
+		for i := range view.offers {
+			o := &view.offers[i]
+			for _, f := range o.Prompts {
+				name, ok := names.Of(ctx, o.Capability, f.Name, view)
+				if !ok {
+					continue
+				}
+				named := *f
+				if named.Name = name; !add(o.Capability, f.Name, &named) {
+					return
+				}
+			}
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	result := &promptList{sdk.ListPromptsResult{NextCursor: p.next}, append([]*manifest.Feature{}, p.items...)}
+	result.TTLMs, result.CacheScope = int(listTTL/time.Millisecond), "private"
+	return result, nil
+}
+
+// promptOf returns the prompt with a name. ok is false if policy hides it, or it does not exist. Prompts that are not
+// known may exist.
+func (h *Handler) promptOf(ctx context.Context, name string) (capability, prompt string, ok bool, err error) {
+	view, err := h.prompts(ctx)
+	if err != nil {
+		return "", "", false, err
+	}
+	capability, prompt, ok = h.settings.Load().Names.Resolve(ctx, name, view)
+	if !ok || len(name) > maxName || manifest.CheckPrompt(prompt) != nil || !h.cfg.Features.Has(ctx, capability) {
+		return "", "", false, nil
+	}
+	for i := range view.offers {
+		if view.offers[i].Capability == capability {
+			return capability, prompt, view.Has(ctx, capability, prompt), nil
+		}
+	}
+	return capability, prompt, true, nil
+}
+
+// hiddenPrompt returns the error for a prompt that does not exist, or that policy hides.
+func (h *Handler) hiddenPrompt(ctx context.Context, name string) error {
+	var all []string
+	if view, err := h.prompts(ctx); err == nil { // otherwise the error suggests no prompt
+		names := h.settings.Load().Names
+		for i := range view.offers {
+			for _, f := range view.offers[i].Prompts {
+				if own, ok := names.Of(ctx, view.offers[i].Capability, f.Name, view); ok && len(all) < maxNamed {
+					all = append(all, own)
+				}
+			}
+		}
+	}
+	p := problem.Own(http.StatusNotFound, codes.NotFound, "PROMPT_UNKNOWN",
+		fmt.Sprintf("there is no prompt %.64q, or a policy hides it%s; prompts/list has the prompts that you may get",
+			name, nearest.Hint(name, all))).NotStarted()
+	p.JSONRPC = jsonrpc.CodeInvalidParams
+	return &p
+}
+
+// getPrompt serves prompts/get.
+func (h *Handler) getPrompt(ctx context.Context, req *sdk.GetPromptRequest) (sdk.Result, error) {
+	x, p := exchangeOf(ctx), req.Params
+	capability, prompt, ok, err := h.promptOf(ctx, p.Name)
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		return nil, h.hiddenPrompt(ctx, p.Name)
+	}
+	args := []byte("{}")
+	if p.Arguments != nil {
+		args, _ = json.Marshal(p.Arguments) // strings can always be encoded
+	}
+	i, err := h.newInvocation(x, capability, manifest.PromptPrefix+prompt, args)
+	if err != nil {
+		return nil, err
+	}
+	h.readRound(i, req.Session, p.RequestState, p.InputResponses)
+	text, asked, err := h.callFeature(ctx, i)
+	switch {
+	case err != nil && isHidden(err):
+		return nil, h.hiddenPrompt(ctx, p.Name)
+	case asked != nil || err != nil:
+		return asked, err
+	}
+	return featureResultOf(text, i)
+}
+
+// featureResultOf returns the result of a call.
+func featureResultOf(text []byte, i *invocation) (sdk.Result, error) {
+	r, err := newFeatureResult(text, i.stateless)
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// complete serves completion/complete. A caller may complete the arguments of what it may get.
+func (h *Handler) complete(ctx context.Context, req *sdk.CompleteRequest) (sdk.Result, error) {
+	x, p := exchangeOf(ctx), req.Params
+	if p.Ref == nil || p.Argument.Name == "" {
+		return nil, invalidParams("completion/complete needs ref and argument")
+	}
+	ref := *p.Ref
+	capability, err := h.completes(ctx, &ref)
+	if err != nil {
+		return nil, err
+	}
+	args, err := json.Marshal(struct {
+		Ref      *sdk.CompleteReference     `json:"ref"`
+		Argument sdk.CompleteParamsArgument `json:"argument"`
+		Context  *sdk.CompleteContext       `json:"context,omitempty"`
+	}{&ref, p.Argument, p.Context})
+	if err != nil {
+		return nil, invalidParams("ref is not valid")
+	}
+	i, err := h.newInvocation(x, capability, manifest.Complete, args)
+	if err != nil {
+		return nil, err
+	}
+	text, asked, err := h.callFeature(ctx, i)
+	if asked != nil || err != nil {
+		return asked, err
+	}
+	return featureResultOf(text, i)
+}
+
+// completes returns the capability of a reference, which becomes that of its server.
+func (h *Handler) completes(ctx context.Context, ref *sdk.CompleteReference) (capability string, _ error) {
+	if ref.Type != "ref/prompt" {
+		return "", invalidParams("ref must be of the type ref/prompt")
+	}
+	capability, prompt, ok, err := h.promptOf(ctx, ref.Name)
+	switch {
+	case err != nil:
+		return "", err
+	case !ok:
+		return "", h.hiddenPrompt(ctx, ref.Name)
+	}
+	ref.Name = prompt
+	return capability, nil
+}

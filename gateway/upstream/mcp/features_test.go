@@ -1,0 +1,140 @@
+package mcp_test
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/gateway/upstream"
+	"github.com/capgate/capgate/internal/manifest"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
+)
+
+// completes serves completions of a server.
+func completes(_ context.Context, q *sdk.CompleteRequest) (*sdk.CompleteResult, error) {
+	return &sdk.CompleteResult{Completion: sdk.CompletionResultDetails{
+		Values: []string{q.Params.Ref.Name + q.Params.Ref.URI + " " + q.Params.Argument.Value + "!"}}}, nil
+}
+
+// smallMessages limits the messages of servers.
+func smallMessages(f *upstream.Fleet, _ *gatewaytest.Fleet) { settings(f).MaxMessage = maxMessage }
+
+// newFeatures returns a server with a prompt.
+func newFeatures(t *testing.T, old bool) *remote {
+	t.Helper()
+	r := newRemote(t, old)
+	r.mcp.AddPrompt(&sdk.Prompt{Name: "greet", Title: "Greeting", Description: "greets",
+		Arguments: []*sdk.PromptArgument{{Name: "who", Required: true}}},
+		func(_ context.Context, q *sdk.GetPromptRequest) (*sdk.GetPromptResult, error) {
+			return &sdk.GetPromptResult{Description: "a greeting", Messages: []*sdk.PromptMessage{
+				{Role: "user", Content: &sdk.TextContent{Text: "hello " + q.Params.Arguments["who"]}}}}, nil
+		})
+	return r
+}
+
+// TestFeatures: prompts and completions of a server are calls of a capability, in both eras.
+func TestFeatures(t *testing.T) {
+	t.Parallel()
+	for era, old := range eras {
+		t.Run(era, func(t *testing.T) {
+			t.Parallel()
+			w := start(t, nil, newFeatures(t, old).URL)
+			w.wantResult(t, request("prompts/greet", `{"who":"ann"}`), `{"description":"a greeting","messages":[`+
+				`{"content":{"type":"text","text":"hello ann"},"role":"user"}]}`)
+			w.wantResult(t, request(manifest.Complete, `{"ref":{"type":"ref/prompt","name":"greet"},`+
+				`"argument":{"name":"who","value":"a"}}`), `{"completion":{"values":["greet a!"]}}`)
+			w.wantResult(t, request(manifest.ListFeatures, `{}`), `{"prompts":[{"name":"greet","description":"greets",`+
+				`"arguments":[{"name":"who","required":true}],"title":"Greeting"}],"resources":null,"templates":null}`)
+			for _, c := range []struct {
+				tool, args string
+				want       codes.Code
+			}{
+				{"prompts/other", `{}`, codes.InvalidArgument},
+				{"prompts/greet", `{"who":7}`, codes.InvalidArgument},
+				{"prompts/greet", `{"who":"a","who":"b"}`, codes.InvalidArgument},
+				{manifest.Complete, `{"ref":{"type":"ref/prompt","name":"greet"}}`, codes.InvalidArgument},
+				{manifest.Complete, `{"REF":{"type":"ref/prompt","name":"greet"},"argument":{"name":"who"}}`,
+					codes.InvalidArgument},
+			} {
+				if _, err := w.Invoke(within(t), request(c.tool, c.args)); status.Code(err) != c.want {
+					t.Errorf("%s %s: %v, want %s", c.tool, c.args, err, c.want)
+				}
+			}
+		})
+	}
+}
+
+// TestHostileFeatures: a result of a feature with members of other types is rejected, and the next call works.
+func TestHostileFeatures(t *testing.T) {
+	t.Parallel()
+	message := `{"role":"user","content":{"type":"text","text":"x"}}`
+	for name, c := range map[string]struct{ tool, result, want string }{
+		"no messages":          {"prompts/greet", `{}`, "not valid for prompts/get"},
+		"messages of a number": {"prompts/greet", `{"messages":7}`, "not valid for prompts/get"},
+		"another role":         {"prompts/greet", `{"messages":[{"role":"system","content":{"type":"text"}}]}`, "not valid"},
+		"no content":           {"prompts/greet", `{"messages":[{"role":"user"}]}`, "not valid"},
+		"a member twice":       {"prompts/greet", `{"messages":[],"messages":[` + message + `]}`, "twice"},
+		"another case":         {"prompts/greet", `{"Messages":[` + message + `]}`, "not valid"},
+		"values of a number":   {manifest.Complete, `{"completion":{"values":7}}`, "not valid for completion/complete"},
+		"too large":            {"prompts/greet", `{"messages":[],"description":"` +
+			strings.Repeat("x", maxMessage) + `"}`, "larger"},
+	} {
+		for era, old := range eras {
+			t.Run(name+" "+era, func(t *testing.T) {
+				t.Parallel()
+				r := newFeatures(t, old)
+				method, args := c.tool, `{"ref":{"type":"ref/prompt","name":"x"},"argument":{"name":"a"}}`
+				if strings.HasPrefix(c.tool, manifest.PromptPrefix) {
+					method, args = "prompts/get", `{"who":"hostile"}`
+				}
+				r.hostile(method, "", says(200, "application/json", `{"jsonrpc":"2.0","id":ID,"result":`+c.result+`}`))
+				w := start(t, smallMessages, r.URL)
+				got, err := w.Invoke(within(t), request(c.tool, args))
+				if err == nil || !strings.Contains(err.Error(), c.want) {
+					t.Errorf("%.200s, %v; want %s", got.GetResultJson(), err, c.want)
+				}
+				w.wantResult(t, request("echo", `{"text":"x"}`), `"x"`)
+			})
+		}
+	}
+}
+
+// TestHostileListsOfFeatures: a list that exceeds a limit is left out as a whole, and a feature that clients cannot use
+// alone.
+func TestHostileListsOfFeatures(t *testing.T) {
+	t.Parallel()
+	const none = `{"prompts":null,"resources":null,"templates":null}`
+	var page atomic.Int64
+	for name, c := range map[string]struct{ result, want string }{
+		"pages without end": {`{"prompts":[],"nextCursor":"PAGE"}`, none},
+		"page again":        {`{"prompts":[],"nextCursor":"a"}`, none},
+		"too many": {`{"prompts":[` + strings.TrimSuffix(strings.Repeat(`{"name":"a"},`, 1001), ",") + `]}`,
+			none},
+		"prompts of a number": {`{"prompts":7}`, none},
+		"some": {`{"prompts":[7,{},{"name":7},{"name":"a\nb"},{"name":"` + strings.Repeat("x", 129) + `"},` +
+			`{"name":"odd","arguments":[{"name":7}]},{"name":"good","title":7,"icons":[1],"description":"first"},` +
+			`{"name":"good","description":"second"}]}`,
+			`{"prompts":[{"name":"good","description":"first"}],"resources":null,"templates":null}`},
+	} {
+		for era, old := range eras {
+			t.Run(name+" "+era, func(t *testing.T) {
+				t.Parallel()
+				r := newFeatures(t, old)
+				r.hostile("prompts/list", "", func(w http.ResponseWriter, q *http.Request, id string) {
+					text := strings.ReplaceAll(c.result, "PAGE", strconv.FormatInt(page.Add(1), 10))
+					says(200, "application/json", `{"jsonrpc":"2.0","id":ID,"result":`+text+`}`)(w, q, id)
+				})
+				w := start(t, nil, r.URL)
+				w.wantResult(t, request(manifest.ListFeatures, `{}`), c.want)
+				w.wantResult(t, request("echo", `{"text":"x"}`), `"x"`)
+			})
+		}
+	}
+}

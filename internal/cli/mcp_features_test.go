@@ -1,0 +1,129 @@
+package cli
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
+)
+
+// featureServer returns a server with prompts and resources that name it.
+func featureServer(t *testing.T, name string) (url string) {
+	t.Helper()
+	server, url := suiteServer(t)
+	addTool(server, "hello", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		return &sdk.CallToolResult{}, nil
+	})
+	for _, prompt := range []string{"greet", "secret"} {
+		server.AddPrompt(&sdk.Prompt{Name: prompt}, func(context.Context, *sdk.GetPromptRequest) (*sdk.GetPromptResult,
+			error) {
+			return &sdk.GetPromptResult{Messages: []*sdk.PromptMessage{{Role: "user",
+				Content: &sdk.TextContent{Text: prompt + " of " + name}}}}, nil
+		})
+	}
+	return url
+}
+
+// askAs is askMCP of a tenant.
+func askAs(t *testing.T, public, key, method, params string) string {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+public+"/mcp",
+		strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":`+params+`}`))
+	check.Must(t, err)
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", "Bearer "+key)
+	resp, err := clienttest.HTTP.Do(req)
+	check.Must(t, err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	check.Must(t, err)
+	return string(text)
+}
+
+// featureGateway is a gateway with two MCP servers, of which acme sees one.
+type featureGateway struct {
+	*twoTenants
+	log string // file of the audit log
+}
+
+func startFeatures(t *testing.T) *featureGateway {
+	t.Helper()
+	g := &featureGateway{&twoTenants{keys: map[string]string{}}, filepath.Join(t.TempDir(), "audit.log")}
+	entries := map[string]string{}
+	for _, tenant := range []string{"acme", "globex"} {
+		g.keys[tenant], entries[tenant] = makeKey(t)
+	}
+	tenants := "tenants: [{id: acme, capabilities: [one], keys: [" + entries["acme"] +
+		"]}, {id: globex, capabilities: ['*'], keys: [" + entries["globex"] + "]}]\n"
+	g.program, g.public, g.admin = serve(t, nil, "--config", writeConfig(t, mcpConfig(
+		"policies: {}\naudit: {to: "+g.log+"}\n"+patientRedis("")+"\n"+tenants,
+		mcpFleet("one", featureServer(t, "one"), ""), mcpFleet("two", featureServer(t, "two"), ""))))
+	for tenant, tool := range map[string]string{"acme": "one__hello", "globex": "two__hello"} {
+		check.Until(t, "the tools", func() (bool, string) {
+			list := askAs(t, g.public, g.keys[tenant], "tools/list", "{}")
+			return strings.Contains(list, tool), list
+		})
+	}
+	return g
+}
+
+// want makes requests at /mcp and compares a part of each response; with !, the response must not have it.
+func (g *featureGateway) want(t *testing.T, cases [][4]string) {
+	t.Helper()
+	for _, c := range cases {
+		got := askAs(t, g.public, g.keys[c[0]], c[1], c[2])
+		part, not := strings.CutPrefix(c[3], "!")
+		if strings.Contains(got, part) == not {
+			t.Errorf("%s %s of %s: %s\nwant %s", c[1], c[2], c[0], got, c[3])
+		}
+	}
+}
+
+// TestPromptsOfTenants: a caller lists and gets the prompts of the servers that its tenant may use and that policy
+// does not hide, and calls of prompts are recorded as calls.
+func TestPromptsOfTenants(t *testing.T) {
+	t.Parallel()
+	g := startFeatures(t)
+	g.run(t, 0, "policy", "set", "one", "prompts/secret", "block", "--tenant", "acme")
+	check.Until(t, "the rule", func() (bool, string) {
+		text := askAs(t, g.public, g.keys["acme"], "prompts/list", "{}")
+		return !strings.Contains(text, "secret"), text
+	})
+	const hidden = `"reason":"PROMPT_UNKNOWN"`
+	ref := func(name string) string {
+		return `{"ref":{"type":"ref/prompt","name":"` + name + `"},"argument":{"name":"a","value":"complet"}}`
+	}
+	g.want(t, [][4]string{
+		{"acme", "prompts/list", `{}`, `"name":"one__greet"`},
+		{"acme", "prompts/list", `{}`, `!two__greet`},
+		{"acme", "prompts/list", `{"cursor":"x"}`, `"reason":"LIST_INVALID"`},
+		{"acme", "prompts/get", `{"name":"one__greet"}`, `greet of one`},
+		{"acme", "prompts/get", `{"name":"one__secret"}`, hidden},
+		{"acme", "prompts/get", `{"name":"one__none"}`, hidden},
+		{"acme", "prompts/get", `{"name":"two__greet"}`, hidden},
+		{"acme", "completion/complete", ref("one__greet"), `"values":["completing"]`},
+		{"acme", "completion/complete", ref("one__secret"), hidden},
+		{"acme", "completion/complete", ref("two__greet"), hidden},
+		{"globex", "prompts/list", `{}`, `"name":"one__secret"`},
+		{"globex", "prompts/list", `{}`, `"name":"two__greet"`},
+		{"globex", "prompts/get", `{"name":"one__secret"}`, `secret of one`},
+		{"globex", "prompts/get", `{"name":"two__greet"}`, `greet of two`},
+		{"globex", "tools/call", `{"name":"one__features/list","arguments":{}}`, `"reason":"TOOL_UNKNOWN"`},
+	})
+	g.program.stop(t)
+	text, err := os.ReadFile(g.log)
+	check.Must(t, err)
+	for _, tool := range []string{"prompts/greet", "prompts/secret", "completion/complete"} {
+		if !strings.Contains(string(text), `"tool":"`+tool+`"`) {
+			t.Errorf("no call of %s was recorded: %s", tool, text)
+		}
+	}
+}

@@ -1,0 +1,138 @@
+package manifest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// Names of the calls of MCP servers that are not calls of tools, for policies and records. They have a slash, which no
+// tool has in its name.
+const (
+	PromptPrefix = "prompts/"            // prompts/get; the name of the prompt follows
+	ReadResource = "resources/read"      // with the argument uri
+	Complete     = "completion/complete" // of an argument of a prompt or of a template of resources
+	// ListFeatures lists prompts and resources. Only the gateway itself makes this call.
+	ListFeatures = "features/list"
+)
+
+// IsFeature reports whether a name is that of a call of an MCP server that is not the call of a tool.
+func IsFeature(name string) bool {
+	return name == ReadResource || name == Complete || len(name) > len(PromptPrefix) &&
+		strings.HasPrefix(name, PromptPrefix)
+}
+
+// Feature is a prompt, a resource or a template of resources, as an MCP server lists it.
+type Feature struct {
+	Name        string            `json:"name"`
+	URI         string            `json:"uri,omitempty"`         // of a resource
+	Template    string            `json:"uriTemplate,omitempty"` // of a template
+	Description string            `json:"description,omitempty"`
+	MIMEType    string            `json:"mimeType,omitempty"`
+	Size        json.RawMessage   `json:"size,omitempty"` // bytes of a resource
+	Arguments   []FeatureArgument `json:"arguments,omitempty"`
+	Extras
+}
+
+// FeatureArgument is an argument of a prompt.
+type FeatureArgument struct {
+	Name        string          `json:"name"`
+	Title       json.RawMessage `json:"title,omitempty"`
+	Description string          `json:"description,omitempty"`
+	Required    bool            `json:"required,omitempty"`
+}
+
+// Features holds what an MCP server lists besides tools.
+type Features struct {
+	Prompts   []*Feature `json:"prompts"`
+	Resources []*Feature `json:"resources"`
+	Templates []*Feature `json:"templates"`
+}
+
+// Limits of features, in bytes.
+const (
+	maxPromptName = 128
+	maxURI        = 2048
+	maxFeature    = MaxExtras // without its extras
+)
+
+// Check removes the members of a feature that have another type than MCP's. The error is the reason why clients cannot
+// use the feature. key is its name or URI.
+func (f *Feature) Check(key string) error {
+	if sound := f.Sound(); sound != nil {
+		f.Extras = *sound
+	} else {
+		f.Extras = Extras{}
+	}
+	var size float64
+	if json.Unmarshal(f.Size, &size) != nil || size < 0 {
+		f.Size = nil
+	}
+	length := len(f.Name) + len(f.Description) + len(f.MIMEType) + len(f.Size)
+	for i := range f.Arguments {
+		a := &f.Arguments[i]
+		if a.Name == "" {
+			return errors.New("an argument has no name")
+		}
+		if !is[string](a.Title) {
+			a.Title = nil
+		}
+		length += len(a.Name) + len(a.Description) + len(a.Title)
+	}
+	switch {
+	case length > maxFeature:
+		return fmt.Errorf("it is longer than %d bytes", maxFeature)
+	case f.URI == "" && f.Template == "":
+		return CheckPrompt(key)
+	case f.Name == "":
+		return errors.New("it has no name")
+	}
+	return CheckURI(key)
+}
+
+// CheckPrompt returns why a name cannot be that of a prompt; nil means it can.
+func CheckPrompt(name string) error {
+	printable := func(c rune) bool { return c >= ' ' && c <= '~' }
+	if name == "" || len(name) > maxPromptName || strings.TrimSpace(name) != name ||
+		strings.ContainsFunc(name, func(c rune) bool { return !printable(c) }) {
+		return fmt.Errorf("its name must be 1 to %d printable ASCII characters", maxPromptName)
+	}
+	return nil
+}
+
+// CheckURI returns why a text cannot be the URI of a resource, or a template of URIs; nil means it can. It must have a
+// scheme (RFC 3986 §3.1), and neither spaces nor control characters.
+func CheckURI(uri string) error {
+	scheme, _, ok := strings.Cut(uri, ":")
+	switch {
+	case len(uri) > maxURI:
+		return fmt.Errorf("its URI is longer than %d bytes", maxURI)
+	case !ok || scheme == "" || strings.Trim(scheme, schemeLetters) != "":
+		return errors.New("its URI has no scheme")
+	case !utf8.ValidString(uri) || strings.ContainsFunc(uri, func(c rune) bool { return c <= ' ' || c == 0x7f }):
+		return errors.New("its URI has a space or a control character")
+	}
+	return nil
+}
+
+const schemeLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-."
+
+// ParseFeatures parses the response of ListFeatures.
+func ParseFeatures(text []byte) (*Features, error) {
+	f := new(Features)
+	if err := json.Unmarshal(text, f); err != nil {
+		return nil, fmt.Errorf("read the features of an MCP server: %w", err)
+	}
+	return f, nil
+}
+
+// Find returns the feature with a name; nil means there is none.
+func Find(all []*Feature, name string) *Feature {
+	if i := slices.IndexFunc(all, func(f *Feature) bool { return f.Name == name }); i >= 0 {
+		return all[i]
+	}
+	return nil
+}
