@@ -83,7 +83,7 @@ func TestHostileFeatures(t *testing.T) {
 		"a member twice":       {"prompts/greet", `{"messages":[],"messages":[` + message + `]}`, "twice"},
 		"another case":         {"prompts/greet", `{"Messages":[` + message + `]}`, "not valid"},
 		"values of a number":   {manifest.Complete, `{"completion":{"values":7}}`, "not valid for completion/complete"},
-		"too large":            {"prompts/greet", `{"messages":[],"description":"` +
+		"too large": {"prompts/greet", `{"messages":[],"description":"` +
 			strings.Repeat("x", maxMessage) + `"}`, "larger"},
 	} {
 		for era, old := range eras {
