@@ -92,7 +92,8 @@ func conformanceServer(t *testing.T, listed func(tool string)) (url string) {
 		return &sdk.CallToolResult{}, nil
 	})
 	server.AddTool(&sdk.Tool{Name: "test_param_header", Description: "has a header for an argument",
-		InputSchema: json.RawMessage(`{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"}}}`)},
+		InputSchema: json.RawMessage(`{"type":"object","properties":{"region":{"type":"string",` +
+			`"x-mcp-header":"Region"}}}`)},
 		func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 			return &sdk.CallToolResult{}, nil
 		})

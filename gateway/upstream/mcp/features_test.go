@@ -78,7 +78,7 @@ func TestHostileFeatures(t *testing.T) {
 	for name, c := range map[string]struct{ tool, result, want string }{
 		"no messages":          {"prompts/greet", `{}`, "not valid for prompts/get"},
 		"messages of a number": {"prompts/greet", `{"messages":7}`, "not valid for prompts/get"},
-		"another role":         {"prompts/greet", `{"messages":[{"role":"system","content":{"type":"text"}}]}`, "not valid"},
+		"another role":         {"prompts/greet", `{"messages":[{"role":"me","content":{"type":"x"}}]}`, "not valid"},
 		"no content":           {"prompts/greet", `{"messages":[{"role":"user"}]}`, "not valid"},
 		"a member twice":       {"prompts/greet", `{"messages":[],"messages":[` + message + `]}`, "twice"},
 		"another case":         {"prompts/greet", `{"Messages":[` + message + `]}`, "not valid"},

@@ -48,7 +48,8 @@ func (v *server) tools(ctx context.Context) (*listed, error) {
 	}
 	defer v.abandon(cs)
 	var list []json.RawMessage
-	if err = v.pages(ctx, cs, toolListing(), func(page []json.RawMessage) { list = append(list, page...) }); err != nil {
+	err = v.pages(ctx, cs, toolListing(), func(page []json.RawMessage) { list = append(list, page...) })
+	if err != nil {
 		return nil, err
 	}
 	sum := sumOf(list)
