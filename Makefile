@@ -65,13 +65,14 @@ RACED = Serve|Reload|Drain|Stop|Cluster|Replicas|UnderLoad
 # Those that take the most time come first, so that none is the last and alone.
 FIRST = ./gateway ./gateway/relay ./internal/redisstore ./internal/conform ./policy/approvals
 
-# What searches long texts, moves many megabytes, has thousands of goroutines or sends hundreds of requests. Under the
-# race detector that takes up to fifteen times as long, and half a megabyte more for each goroutine. The same code runs
-# under it with less.
+# What searches long texts, moves many megabytes, has thousands of goroutines or repeats one request hundreds of times.
+# Under the race detector that takes up to fifteen times as long, and half a megabyte more for each goroutine. The same
+# code runs under it with less.
 LARGE = ^(TestASecretAtTheEnd|TestUploadsWait|TestDownloadsWait|TestLongestMessagesByDefault|TestLongMessagesOfLegacy|$\
 	TestUnknownCredentialsLeaveRoom|TestTranslatedCallsLeaveRoom|TestDecisionsWithoutTenantsAreOverloaded|$\
 	TestOneTenantDoesNotFillTheDecisions|TestLargeList|TestWebResponses|TestDocumentsArePaced|$\
-	TestTheReasonOfADenialReachesTheCaller)$$
+	TestTheReasonOfADenialReachesTheCaller|TestHostileReflection|TestGroupsInGroups|TestManyRulesAreDeleted|$\
+	TestNoOwnerFillsTheRevocations|TestPeopleAreBounded|TestPastApprovalsAreBounded)$$
 
 # What vet says lint says of every package and test; under the race detector it would look at all dependencies once more.
 # Without GORACE, each program under the race detector waits a second at its end.
@@ -105,7 +106,8 @@ test-simulation:
 	go test -vet=off -timeout $(TESTTIME) ./internal/testkit/sim
 test-large:
 	go test -vet=off -run 'AllocatesNothing$$|^TestUngrantedCapabilitiesAreInvisible$$|^TestMachine|$(LARGE)' \
-		./gateway ./gateway/relay ./gateway/upstream/mcp ./policy/approvals
+		./gateway ./gateway/relay ./gateway/upstream/mcp ./gateway/upstream/grpcservice ./internal/redisstore \
+		./policy/approvals
 
 # The release program builds the gateway, which the go command does not see: it would repeat an old result. Packages and
 # a second build take most of the time; release-twice, which nightly runs, has all.
