@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/call"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
 // TestRefusedRequestsOfConnectAreLogged: a request of Connect or gRPC-Web whose first message is refused, or whose
@@ -36,6 +37,23 @@ func TestRefusedRequestsOfConnectAreLogged(t *testing.T) {
 		line := f.gateway.Log.Calls(t, i+1)[i]
 		if line.Text("reason") != c.reason || strings.Contains(response, "carried out") {
 			t.Errorf("%s: logged %v; response %s; want %s", c.name, line, response, c.reason)
+		}
+	}
+}
+
+// TestMalformedMessagesOfConnectAreLogged: a call that ends because a later message of its client is malformed is in the
+// access log as such, and not as one whose client has left.
+func TestMalformedMessagesOfConnectAreLogged(t *testing.T) {
+	t.Parallel()
+	f := startFront(t, call.Doc, call.Doc)
+	for i, second := range []string{enveloped(0, "{"), enveloped(8, "{}"), "\x00\x00\x00\x00\x09{}"} {
+		c := webCase{"second", docpb.Capability_UploadInputArtifact_FullMethodName, "application/connect+json",
+			enveloped(0, `{"filename":"f"}`) + second, []string{"X-Capability-Id", "caps"}}
+		response := webResponse(t, http.DefaultClient, f.gateway.URL(c.path), c, strings.NewReader(c.body))
+		line := f.gateway.Log.Calls(t, i+1)[i]
+		if line.Text("failure") != "MESSAGE_MALFORMED" || line.Text("code") != "INVALID_ARGUMENT" ||
+			!strings.Contains(response, "REQUEST_MALFORMED") {
+			t.Errorf("%q: logged %v; response %s", second, line, response)
 		}
 	}
 }

@@ -62,6 +62,9 @@ func (s *ByteStream) Ready() bool { return s.stream.Ready() }
 // Cancel ends the call.
 func (s *ByteStream) Cancel() { s.stream.Cancel() }
 
+// Reject ends the call because the next message of its client is malformed.
+func (s *ByteStream) Reject() { s.stream.Reject() }
+
 // Receive returns the next message, which it stores in buf if it fits. It returns io.EOF at the end of a call with
 // status OK.
 func (s *ByteStream) Receive(buf []byte) ([]byte, error) {

@@ -208,8 +208,11 @@ func (c *clientEnd) abort(why error) {
 		return
 	}
 	s := c.half.stream
-	if errors.Is(why, context.DeadlineExceeded) {
+	switch {
+	case errors.Is(why, context.DeadlineExceeded):
 		s.fail(DeadlineExceeded)
+	case errors.Is(why, errRejected):
+		s.fail(MessageMalformed)
 	}
 	if c.half != nil {
 		s.canceled(errCancel)

@@ -100,6 +100,11 @@ func (s *ClientStream) Trailer() []Field {
 // Cancel ends the call. It may be called at any time, repeatedly.
 func (s *ClientStream) Cancel() { s.end.cancel(context.Canceled) }
 
+// Reject ends the call with MessageMalformed: its user cannot send the next message, since that is malformed.
+func (s *ClientStream) Reject() { s.end.cancel(errRejected) }
+
+var errRejected = errors.New("relay: malformed message")
+
 // headers returns the headers. ok is false as long as they may still arrive.
 func (c *clientEnd) headers() (header []Field, come, ok bool) {
 	c.mu.Lock()

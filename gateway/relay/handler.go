@@ -101,7 +101,7 @@ const (
 	UpstreamProtocol         // the upstream violated HTTP/2
 	DeadlineExceeded         // the deadline set by SetDeadline, or the client's, passed
 	MessageTooLarge          // the first message is longer than HTTP2.MaxFirstMessage
-	MessageMalformed         // the first message's framing is broken or cut off
+	MessageMalformed         // a message's framing is broken or cut off, or it cannot be decoded
 	MessageTimeout           // the first message did not come within Timeouts.Setup
 	MemoryExceeded           // bytes held for slow readers exceeded Memory.MaxBuffered
 	Draining                 // the relay is stopping and the drain timeout has passed

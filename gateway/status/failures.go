@@ -26,7 +26,7 @@ var failures = [...]struct {
 		"protocol"}, // as grpc maps PROTOCOL_ERROR
 	relay.DeadlineExceeded: {codes.DeadlineExceeded, "the call's deadline has passed"},
 	relay.MessageTooLarge:  {codes.ResourceExhausted, "a message is longer than the gateway accepts"},
-	relay.MessageMalformed: {codes.InvalidArgument, "the first message is malformed or truncated"},
+	relay.MessageMalformed: {codes.InvalidArgument, "a message is malformed or truncated"},
 	relay.MessageTimeout:   {codes.DeadlineExceeded, "the first message did not arrive in time"},
 	relay.MemoryExceeded: {codes.ResourceExhausted,
 		"the gateway holds too much unread data of this call"},

@@ -38,6 +38,7 @@ func (s *endlessStream) Send([]byte) error              { return nil }
 func (s *endlessStream) CloseSend() error               { return nil }
 func (s *endlessStream) Ready() bool                    { return true }
 func (s *endlessStream) Cancel()                        { close(s.over) }
+func (s *endlessStream) Reject()                        {}
 func (s *endlessStream) Receive([]byte) ([]byte, error) { return make([]byte, 1<<20), s.ctx.Err() }
 
 // serve returns a front door of streams that never end, and a connection to it.

@@ -211,6 +211,8 @@ func (s *sized) calls() Calls {
 
 func (s *sized) Cancel() {}
 
+func (s *sized) Reject() {}
+
 func (s *sized) Receive([]byte) ([]byte, error) {
 	if s.messages--; s.messages < 0 {
 		return nil, io.EOF

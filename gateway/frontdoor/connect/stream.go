@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 
+	"google.golang.org/grpc/codes"
+
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
 	"github.com/capgate/capgate/gateway/localgrpc"
 	"github.com/capgate/capgate/gateway/relay"
@@ -27,6 +29,7 @@ type Stream interface {
 	Ready() bool
 	TrailerFields() []relay.Field
 	Cancel()
+	Reject()
 }
 
 // Over returns the Calls over a connection.
@@ -60,7 +63,11 @@ func (h *Handler) serveStream(w http.ResponseWriter, r *http.Request, t *target)
 	t.abandon(w, r)
 	out := newReply(w, t)
 	if err != nil {
-		_ = out.end(failureOf(err, call.Sent), nil) // an error means that the client has disconnected
+		failed := failureOf(err, call.Sent)
+		if failed.status.Code() == codes.InvalidArgument && ctx.Err() == nil {
+			s.Reject()
+		}
+		_ = out.end(failed, nil) // an error means that the client has disconnected
 		return
 	}
 	t.receive(ctx, out, s)
