@@ -41,8 +41,8 @@ func TestRefusedRequestsOfConnectAreLogged(t *testing.T) {
 	}
 }
 
-// TestMalformedMessagesOfConnectAreLogged: a call that ends because a later message of its client is malformed is in the
-// access log as such, and not as one whose client has left.
+// TestMalformedMessagesOfConnectAreLogged: a call that ends because a later message of its client is malformed is
+// logged as such, and not as one whose client has left.
 func TestMalformedMessagesOfConnectAreLogged(t *testing.T) {
 	t.Parallel()
 	f := startFront(t, call.Doc, call.Doc)

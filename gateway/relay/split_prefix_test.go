@@ -16,15 +16,16 @@ func TestSplitPrefix(t *testing.T) {
 	t.Parallel()
 	fits := slices.Concat(rawhttp2.Message([]byte("first")), rawhttp2.Message(nil))
 	long := rawhttp2.Message([]byte("second"))
+	twice, cutOff := slices.Concat(fits, long, long), slices.Concat(fits[:10], []byte{0, 0})
 	for name, test := range map[string]struct {
 		sent, want []byte
 		status     string
 		let        bool
 	}{
 		"a message too many":  {slices.Concat(fits, long), fits, "8", false},
-		"in shadow mode":      {slices.Concat(fits, long, long), slices.Concat(fits, long, long), "0", true},
+		"in shadow mode":      {twice, twice, "0", true},
 		"as many as it may":   {fits, fits, "0", false},
-		"an end in a prefix":  {slices.Concat(fits[:10], []byte{0, 0}), slices.Concat(fits[:10], []byte{0, 0}), "0", false},
+		"an end in a prefix":  {cutOff, cutOff, "0", false},
 		"an end in a message": {fits[:8], fits[:8], "0", false},
 	} {
 		for _, cut := range []int{1, 2, 3, 4, 6, 7, 9, 11, 12, 13, 14, 16, 17, 18, 19} {
@@ -53,7 +54,8 @@ func TestSplitPrefix(t *testing.T) {
 					r, err := b.WaitResponse(1)
 					check.Must(t, err)
 					if r.Status() != test.status || !bytes.Equal(r.Body, test.want) {
-						t.Errorf("cut at %d: status %s, %x, want %s, %x", cut, r.Status(), r.Body, test.status, test.want)
+						t.Errorf("cut at %d: status %s, %x, want %s, %x", cut, r.Status(), r.Body, test.status,
+							test.want)
 					}
 					if n := w.h.results(t, 1)[0].BytesOut; n != int64(len(test.want)) {
 						t.Errorf("cut at %d: %d bytes are counted, want %d", cut, n, len(test.want))
