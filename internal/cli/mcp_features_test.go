@@ -22,6 +22,17 @@ func featureServer(t *testing.T, name string) (url string) {
 	addTool(server, "hello", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		return &sdk.CallToolResult{}, nil
 	})
+	for uri, read := range map[string]string{"both://text": "both", name + "://text": "own"} {
+		server.AddResource(&sdk.Resource{Name: "text", URI: uri}, func(context.Context, *sdk.ReadResourceRequest) (
+			*sdk.ReadResourceResult, error) {
+			return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: uri,
+				Text: read + " of " + name}}}, nil
+		})
+	}
+	addTool(server, "link", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.ResourceLink{Name: "text", URI: "both://text"},
+			&sdk.ResourceLink{Name: "page", URI: "https://example.com/page"}}}, nil
+	})
 	for _, prompt := range []string{"greet", "secret"} {
 		server.AddPrompt(&sdk.Prompt{Name: prompt}, func(context.Context, *sdk.GetPromptRequest) (*sdk.GetPromptResult,
 			error) {
@@ -126,4 +137,41 @@ func TestPromptsOfTenants(t *testing.T) {
 			t.Errorf("no call of %s was recorded: %s", tool, text)
 		}
 	}
+}
+
+// TestResourcesOfTenants: a caller lists and reads the resources of the servers that its tenant may use. A URI that
+// several of them have names its server, also in links.
+func TestResourcesOfTenants(t *testing.T) {
+	t.Parallel()
+	g := startFeatures(t)
+	read := func(uri string) string { return `{"uri":"` + uri + `"}` }
+	const unknown, own = `"reason":"RESOURCE_UNKNOWN"`, `"uri":"both://text"`
+	g.want(t, [][4]string{
+		{"acme", "resources/list", `{}`, own},
+		{"acme", "resources/list", `{}`, `!two://text`},
+		{"acme", "resources/read", read("both://text"), `both of one`},
+		{"acme", "resources/read", read("both://text"), own},
+		{"acme", "resources/read", read("one://text"), `own of one`},
+		{"acme", "resources/read", read("capgate:one:both://text"), `both of one`},
+		{"acme", "resources/read", read("capgate:two:both://text"), unknown},
+		{"acme", "resources/read", read("two://text"), unknown},
+		{"acme", "tools/call", `{"name":"one__link","arguments":{}}`, own},
+		{"globex", "resources/list", `{}`, `"uri":"capgate:one:both://text"`},
+		{"globex", "resources/list", `{}`, `"uri":"two://text"`},
+		{"globex", "resources/read", read("both://text"), unknown},
+		{"globex", "resources/read", read("capgate:two:both://text"), `both of two`},
+		{"globex", "resources/read", read("capgate:two:both://text"), `"uri":"capgate:two:both://text"`},
+		{"globex", "tools/call", `{"name":"two__link","arguments":{}}`, `"uri":"capgate:two:both://text"`},
+		{"globex", "tools/call", `{"name":"two__link","arguments":{}}`, `"uri":"https://example.com/page"`},
+	})
+	g.run(t, 0, "policy", "set", "two", "resources/read", "block", "--tenant", "globex")
+	check.Until(t, "the rule", func() (bool, string) {
+		text := askAs(t, g.public, g.keys["globex"], "resources/list", "{}")
+		return !strings.Contains(text, "two"), text
+	})
+	g.want(t, [][4]string{
+		{"globex", "resources/list", `{}`, own},
+		{"globex", "resources/read", read("both://text"), `both of one`},
+		{"globex", "resources/read", read("capgate:two:both://text"), unknown},
+	})
 }

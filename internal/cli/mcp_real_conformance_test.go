@@ -55,6 +55,7 @@ func conformanceServer(t *testing.T, listed func(tool string)) (url string) {
 	t.Helper()
 	server, url := suiteServer(t)
 	addSuitePrompts(server)
+	addSuiteResources(server)
 	png := &sdk.ImageContent{Data: []byte("\x89PNG"), MIMEType: "image/png"}
 	resource := func(uri, mime, text string) sdk.Content {
 		return &sdk.EmbeddedResource{Resource: &sdk.ResourceContents{URI: uri, MIMEType: mime, Text: text}}

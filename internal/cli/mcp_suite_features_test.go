@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -40,6 +41,25 @@ func addSuitePrompts(server *sdk.Server) {
 		return []sdk.Content{&sdk.ImageContent{Data: []byte("\x89PNG"), MIMEType: "image/png"},
 			&sdk.TextContent{Text: "Please analyze the image above."}}
 	})
+}
+
+// addSuiteResources adds the resources that the suite reads.
+func addSuiteResources(server *sdk.Server) {
+	add := func(uri, mime, text string, blob []byte) {
+		server.AddResource(&sdk.Resource{Name: uri, URI: uri, MIMEType: mime},
+			func(context.Context, *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+				return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: uri, MIMEType: mime, Text: text,
+					Blob: blob}}}, nil
+			})
+	}
+	add("test://static-text", "text/plain", "This is the content of the static text resource.", nil)
+	add("test://static-binary", "image/png", "", []byte("\x89PNG"))
+	server.AddResourceTemplate(&sdk.ResourceTemplate{Name: "data", URITemplate: "test://template/{id}/data"},
+		func(_ context.Context, r *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+			id := strings.TrimSuffix(strings.TrimPrefix(r.Params.URI, "test://template/"), "/data")
+			return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: r.Params.URI,
+				MIMEType: "application/json", Text: `{"id":"` + id + `","templateTest":true}`}}}, nil
+		})
 }
 
 // suiteServer runs a server with completions.

@@ -106,7 +106,7 @@ func (h *Handler) resultOf(i *invocation, reply *docpb.InvokeResponse) (sdk.Resu
 	var err error
 	if i.results.Relayed {
 		if err = request.HoldResult(ctx, relayedCopies*(len(reply.GetResultJson())+len(i.rest))); err == nil {
-			result = relayed(reply, i.rest, i.stateless)
+			result = h.linked(i, relayed(reply, i.rest, i.stateless))
 		}
 	} else {
 		result = resultOf(reply, i.stateless)

@@ -111,6 +111,7 @@ type errorData struct {
 	Metadata   map[string]string `json:"metadata,omitempty"`
 	RetryAfter float64           `json:"retry_after,omitempty"` // seconds
 	Details    []json.RawMessage `json:"details,omitempty"`     // of a backend's status
+	URI        string            `json:"uri,omitempty"`         // of an unknown resource
 	RequestID  string            `json:"request_id,omitempty"`
 	TraceID    string            `json:"trace_id,omitempty"`
 
@@ -124,6 +125,9 @@ func rpcOf(r *http.Request, err error) *jsonrpc.Error {
 	request.Rejected(r.Context(), codes.Code(code.Code_value[p.Code]), p.Reason)
 	of := errorData{Type: p.Type, Code: p.Code, Reason: p.Reason, Metadata: p.Metadata, RetryAfter: p.RetryAfter,
 		Details: p.Details, RequestID: p.RequestID, TraceID: p.TraceID}
+	if p.Reason == resourceUnknownReason {
+		of.URI = p.Metadata[uriKey]
+	}
 	switch p.JSONRPC {
 	case sdk.CodeUnsupportedProtocolVersion:
 		of.UnsupportedProtocolVersionData = &sdk.UnsupportedProtocolVersionData{Supported: versions(),

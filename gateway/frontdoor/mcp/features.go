@@ -26,20 +26,24 @@ type Features interface {
 	// Prompts returns the prompts that the caller of ctx may get, by capability, in the order of ids. The error is a
 	// gRPC status.
 	Prompts(ctx context.Context) ([]Offer, error)
+	// Resources is Prompts for resources and templates of them.
+	Resources(ctx context.Context) ([]Offer, error)
 	// Has reports, from memory, whether the caller of ctx sees a capability, and it is one of MCP servers.
 	Has(ctx context.Context, capability string) bool
 }
 
 // Offer holds features of a capability.
 type Offer struct {
-	Capability string
-	Prompts    []*manifest.Feature
+	Capability           string
+	Prompts              []*manifest.Feature
+	Reads                bool // the caller may read resources, also those that are not listed
+	Resources, Templates []*manifest.Feature
 }
 
 // isFeatureCall reports whether a method calls a feature.
 func isFeatureCall(method string) bool {
 	switch method {
-	case "prompts/get", manifest.Complete:
+	case "prompts/get", manifest.ReadResource, manifest.Complete:
 		return true
 	}
 	return false
@@ -55,6 +59,12 @@ func (h *Handler) features(req sdk.Request) func(context.Context) (sdk.Result, e
 		return func(ctx context.Context) (sdk.Result, error) { return h.listPrompts(ctx, req) }
 	case *sdk.GetPromptRequest:
 		return func(ctx context.Context) (sdk.Result, error) { return h.getPrompt(ctx, req) }
+	case *sdk.ListResourcesRequest:
+		return func(ctx context.Context) (sdk.Result, error) { return h.listResources(ctx, req) }
+	case *sdk.ListResourceTemplatesRequest:
+		return func(ctx context.Context) (sdk.Result, error) { return h.listTemplates(ctx, req) }
+	case *sdk.ReadResourceRequest:
+		return func(ctx context.Context) (sdk.Result, error) { return h.readResource(ctx, req) }
 	case *sdk.CompleteRequest:
 		return func(ctx context.Context) (sdk.Result, error) { return h.complete(ctx, req) }
 	}
@@ -91,7 +101,10 @@ type featureResult struct {
 	ResultType  string          `json:"resultType,omitempty"`
 	Description json.RawMessage `json:"description,omitempty"`
 	Messages    json.RawMessage `json:"messages,omitempty"`
+	Contents    json.RawMessage `json:"contents,omitempty"`
 	Completion  json.RawMessage `json:"completion,omitempty"`
+	TTLMs       *int            `json:"ttlMs,omitempty"`
+	CacheScope  string          `json:"cacheScope,omitempty"`
 }
 
 // newFeatureResult returns the result of a feature's call.

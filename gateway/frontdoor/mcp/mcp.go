@@ -147,6 +147,7 @@ func New(cfg Config) *Handler {
 	capabilities := &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{ListChanged: true}}
 	if cfg.Features != nil {
 		capabilities.Prompts = &sdk.PromptCapabilities{}
+		capabilities.Resources = &sdk.ResourceCapabilities{}
 		capabilities.Completions = &sdk.CompletionCapabilities{}
 	}
 	if cfg.Tasks != nil {

@@ -143,15 +143,11 @@ func (h *Handler) getPrompt(ctx context.Context, req *sdk.GetPromptRequest) (sdk
 	case asked != nil || err != nil:
 		return asked, err
 	}
-	return featureResultOf(text, i)
-}
-
-// featureResultOf returns the result of a call.
-func featureResultOf(text []byte, i *invocation) (sdk.Result, error) {
 	r, err := newFeatureResult(text, i.stateless)
 	if err != nil {
 		return nil, err
 	}
+	r.Messages = h.linkedMessages(ctx, capability, r.Messages)
 	return r, nil
 }
 
@@ -182,13 +178,17 @@ func (h *Handler) complete(ctx context.Context, req *sdk.CompleteRequest) (sdk.R
 	if asked != nil || err != nil {
 		return asked, err
 	}
-	return featureResultOf(text, i)
+	r, err := newFeatureResult(text, i.stateless)
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
 }
 
 // completes returns the capability of a reference, which becomes that of its server.
 func (h *Handler) completes(ctx context.Context, ref *sdk.CompleteReference) (capability string, _ error) {
-	if ref.Type != "ref/prompt" {
-		return "", invalidParams("ref must be of the type ref/prompt")
+	if ref.Type == "ref/resource" {
+		return h.completesURI(ctx, ref)
 	}
 	capability, prompt, ok, err := h.promptOf(ctx, ref.Name)
 	switch {
@@ -198,5 +198,28 @@ func (h *Handler) completes(ctx context.Context, ref *sdk.CompleteReference) (ca
 		return "", h.hiddenPrompt(ctx, ref.Name)
 	}
 	ref.Name = prompt
+	return capability, nil
+}
+
+// completesURI is completes for a resource or a template.
+func (h *Handler) completesURI(ctx context.Context, ref *sdk.CompleteReference) (capability string, _ error) {
+	offers, err := h.cfg.Features.Resources(ctx)
+	if err != nil {
+		return "", err
+	}
+	u := newURIs(offers)
+	for i := range offers {
+		for _, f := range offers[i].Templates {
+			if u.template(offers[i].Capability, f.Template) == ref.URI {
+				ref.URI = f.Template
+				return offers[i].Capability, nil
+			}
+		}
+	}
+	capability, uri, ok := u.resolve(ref.URI)
+	if !ok || !u.reads(capability) {
+		return "", unknownResource(exchangeOf(ctx), ref.URI)
+	}
+	ref.URI = uri
 	return capability, nil
 }

@@ -304,7 +304,7 @@ func (m *message) isServed() bool {
 	switch m.method {
 	case "initialize", "ping", "tools/list", "tools/call", "server/discover":
 		return true
-	case "prompts/list":
+	case "prompts/list", "resources/list", "resources/templates/list":
 		return true
 	case "subscriptions/listen":
 		return m.isStateless()

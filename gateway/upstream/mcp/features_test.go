@@ -26,7 +26,7 @@ func completes(_ context.Context, q *sdk.CompleteRequest) (*sdk.CompleteResult, 
 // smallMessages limits the messages of servers.
 func smallMessages(f *upstream.Fleet, _ *gatewaytest.Fleet) { settings(f).MaxMessage = maxMessage }
 
-// newFeatures returns a server with a prompt.
+// newFeatures returns a server with a prompt and a resource.
 func newFeatures(t *testing.T, old bool) *remote {
 	t.Helper()
 	r := newRemote(t, old)
@@ -36,10 +36,18 @@ func newFeatures(t *testing.T, old bool) *remote {
 			return &sdk.GetPromptResult{Description: "a greeting", Messages: []*sdk.PromptMessage{
 				{Role: "user", Content: &sdk.TextContent{Text: "hello " + q.Params.Arguments["who"]}}}}, nil
 		})
+	r.mcp.AddResource(&sdk.Resource{Name: "bytes", URI: "bytes://a", MIMEType: "image/png"},
+		func(context.Context, *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+			return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: "bytes://a", MIMEType: "image/png",
+				Blob: []byte{0, 255}}}}, nil
+		})
 	return r
 }
 
-// TestFeatures: prompts and completions of a server are calls of a capability, in both eras.
+// listed has the resources of that server, as they are listed.
+const listed = `"resources":[{"name":"bytes","uri":"bytes://a","mimeType":"image/png"}],"templates":null}`
+
+// TestFeatures: prompts, resources and completions of a server are calls of a capability, in both eras.
 func TestFeatures(t *testing.T) {
 	t.Parallel()
 	for era, old := range eras {
@@ -51,7 +59,9 @@ func TestFeatures(t *testing.T) {
 			w.wantResult(t, request(manifest.Complete, `{"ref":{"type":"ref/prompt","name":"greet"},`+
 				`"argument":{"name":"who","value":"a"}}`), `{"completion":{"values":["greet a!"]}}`)
 			w.wantResult(t, request(manifest.ListFeatures, `{}`), `{"prompts":[{"name":"greet","description":"greets",`+
-				`"arguments":[{"name":"who","required":true}],"title":"Greeting"}],"resources":null,"templates":null}`)
+				`"arguments":[{"name":"who","required":true}],"title":"Greeting"}],`+listed)
+			w.wantResult(t, request(manifest.ReadResource, `{"uri":"bytes://a"}`),
+				`{"contents":[{"uri":"bytes://a","mimeType":"image/png","blob":"AP8="}]}`)
 			for _, c := range []struct {
 				tool, args string
 				want       codes.Code
@@ -59,6 +69,9 @@ func TestFeatures(t *testing.T) {
 				{"prompts/other", `{}`, codes.InvalidArgument},
 				{"prompts/greet", `{"who":7}`, codes.InvalidArgument},
 				{"prompts/greet", `{"who":"a","who":"b"}`, codes.InvalidArgument},
+				{manifest.ReadResource, `{"uri":"bytes://b"}`, codes.NotFound},
+				{manifest.ReadResource, `{"uri":"a"}`, codes.InvalidArgument},
+				{manifest.ReadResource, `{"uri":"bytes://a","more":1}`, codes.InvalidArgument},
 				{manifest.Complete, `{"ref":{"type":"ref/prompt","name":"greet"}}`, codes.InvalidArgument},
 				{manifest.Complete, `{"REF":{"type":"ref/prompt","name":"greet"},"argument":{"name":"who"}}`,
 					codes.InvalidArgument},
@@ -83,6 +96,11 @@ func TestHostileFeatures(t *testing.T) {
 		"a member twice":       {"prompts/greet", `{"messages":[],"messages":[` + message + `]}`, "twice"},
 		"another case":         {"prompts/greet", `{"Messages":[` + message + `]}`, "not valid"},
 		"values of a number":   {manifest.Complete, `{"completion":{"values":7}}`, "not valid for completion/complete"},
+		"no contents":          {manifest.ReadResource, `{}`, "not valid for resources/read"},
+		"contents of a number": {manifest.ReadResource, `{"contents":[7]}`, "not valid"},
+		"bytes of a number":    {manifest.ReadResource, `{"contents":[{"uri":"a:b","blob":7}]}`, "not valid"},
+		"text and bytes":       {manifest.ReadResource, `{"contents":[{"uri":"a:b","blob":"","text":""}]}`, "not"},
+		"contents without uri": {manifest.ReadResource, `{"contents":[{"text":""}]}`, "not valid"},
 		"too large": {"prompts/greet", `{"messages":[],"description":"` +
 			strings.Repeat("x", maxMessage) + `"}`, "larger"},
 	} {
@@ -91,8 +109,11 @@ func TestHostileFeatures(t *testing.T) {
 				t.Parallel()
 				r := newFeatures(t, old)
 				method, args := c.tool, `{"ref":{"type":"ref/prompt","name":"x"},"argument":{"name":"a"}}`
-				if strings.HasPrefix(c.tool, manifest.PromptPrefix) {
+				switch {
+				case strings.HasPrefix(c.tool, manifest.PromptPrefix):
 					method, args = "prompts/get", `{"who":"hostile"}`
+				case c.tool == manifest.ReadResource:
+					args = `{"uri":"bytes://a"}`
 				}
 				r.hostile(method, "", says(200, "application/json", `{"jsonrpc":"2.0","id":ID,"result":`+c.result+`}`))
 				w := start(t, smallMessages, r.URL)
@@ -110,7 +131,7 @@ func TestHostileFeatures(t *testing.T) {
 // alone.
 func TestHostileListsOfFeatures(t *testing.T) {
 	t.Parallel()
-	const none = `{"prompts":null,"resources":null,"templates":null}`
+	const none = `{"prompts":null,` + listed
 	var page atomic.Int64
 	for name, c := range map[string]struct{ result, want string }{
 		"pages without end": {`{"prompts":[],"nextCursor":"PAGE"}`, none},
@@ -121,7 +142,7 @@ func TestHostileListsOfFeatures(t *testing.T) {
 		"some": {`{"prompts":[7,{},{"name":7},{"name":"a\nb"},{"name":"` + strings.Repeat("x", 129) + `"},` +
 			`{"name":"odd","arguments":[{"name":7}]},{"name":"good","title":7,"icons":[1],"description":"first"},` +
 			`{"name":"good","description":"second"}]}`,
-			`{"prompts":[{"name":"good","description":"first"}],"resources":null,"templates":null}`},
+			`{"prompts":[{"name":"good","description":"first"}],` + listed},
 	} {
 		for era, old := range eras {
 			t.Run(name+" "+era, func(t *testing.T) {

@@ -151,6 +151,17 @@ func (t offersOf) Prompts(ctx context.Context) ([]mcp.Offer, error) {
 	})
 }
 
+// Resources implements mcp.Features.
+func (t offersOf) Resources(ctx context.Context) ([]mcp.Offer, error) {
+	return t.offers(ctx, func(o *mcp.Offer, of *manifest.Features) (err error) {
+		o.Reads, err = t.Usable.Usability(ctx, &web.From(ctx).Identity, o.Capability, manifest.ReadResource)
+		if o.Reads {
+			o.Resources, o.Templates = of.Resources, of.Templates
+		}
+		return err
+	})
+}
+
 // offers returns an offer of each fleet of MCP servers that the caller of ctx sees and whose features are known, in the
 // order of ids. fill adds those features that the caller may use.
 func (t offersOf) offers(ctx context.Context, fill func(*mcp.Offer, *manifest.Features) error) ([]mcp.Offer, error) {
