@@ -38,8 +38,6 @@ type listedFeatures struct {
 	turn  chan struct{} // capacity 1: held while they are requested
 	known atomic.Pointer[manifest.Features]
 	fresh atomic.Int64 // Unix time in nanoseconds until which they are not requested again
-	// changes counts the changes that the servers have announced. It is guarded by features.mu.
-	changes int
 }
 
 func newFeatures(of *router.Router, list func(ctx context.Context, capability string) ([]byte, error)) *features {
@@ -75,16 +73,6 @@ func (f *features) entry(capability string) *listedFeatures {
 	return e
 }
 
-// changed makes the next caller request the features of a fleet.
-func (f *features) changed(capability string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if e := f.all[capability]; e != nil {
-		e.changes++
-		e.fresh.Store(0)
-	}
-}
-
 // of returns the features of a fleet; nil means they are not known. It may wait until ctx ends.
 func (f *features) of(ctx context.Context, capability string) *manifest.Features {
 	e := f.entry(capability)
@@ -105,9 +93,6 @@ func (f *features) of(ctx context.Context, capability string) *manifest.Features
 
 // refresh requests the features of a fleet. The caller must hold the turn.
 func (f *features) refresh(ctx context.Context, capability string, e *listedFeatures) {
-	f.mu.Lock()
-	before := e.changes
-	f.mu.Unlock()
 	// One caller that leaves does not fail the others.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), featuresTimeout)
 	defer cancel()
@@ -117,11 +102,7 @@ func (f *features) refresh(ctx context.Context, capability string, e *listedFeat
 	} else {
 		age = featuresRetry
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if e.changes == before {
-		e.fresh.Store(time.Now().Add(age).UnixNano())
-	}
+	e.fresh.Store(time.Now().Add(age).UnixNano())
 }
 
 func (f *features) request(ctx context.Context, capability string) (*manifest.Features, error) {
