@@ -25,8 +25,8 @@ type Fleets interface {
 const (
 	busyInterval = time.Second     // interval of exchanges while any backend is drained, of few replicas
 	idleInterval = 5 * time.Second // interval while none is, and the longest
-	// Each exchange returns the calls of all replicas, so its cost grows with their number. busyEach adds up to an
-	// interval that bounds the exchanges of all of them a second.
+	// busyEach is the part of the interval for one replica. An exchange returns the calls of all replicas, so its cost
+	// grows with their number, and the interval bounds the exchanges of all of them in a second.
 	busyEach    = 5 * time.Millisecond
 	lastTimeout = 5 * time.Second // timeout of the final exchange
 	maxName     = 256             // bytes of an operator's name that are kept
