@@ -77,9 +77,9 @@ func newChain(h *handler) *chain {
 	serve := rows{{name: "serve", admit: h.serve}}
 
 	return &chain{
-		call: d.list("call", h.entry(scope.Invoke, checks.WellFormed), invoke, resolve, capability, deadline, session,
-			artifacts, key, audit, ratelimit, authorize, discovery, bind("idempotency", idempotency.New(stored)),
-			attempt, protocol, translate, forward),
+		call: d.list("call", h.entry(scope.Invoke, checks.WellFormed), invoke, resolve, capability,
+			check("feature", checks.Feature), deadline, session, artifacts, key, audit, ratelimit, authorize, discovery,
+			bind("idempotency", idempotency.New(stored)), attempt, protocol, translate, forward),
 		upload: d.list("upload", h.entry(scope.Invoke, checks.WellFormed), resolve, capability, deadline, session, key,
 			audit, ratelimit, attempt, protocol, translate, forward),
 		download: d.list("download", h.entry(scope.Download, checks.WellFormed),

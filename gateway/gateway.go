@@ -212,7 +212,7 @@ func (g *Gateway) Run(ctx context.Context, public, admin net.Listener) error {
 
 // Close ends the Gateway without a drain. Run calls it; other callers need it only for a Gateway that never runs.
 func (g *Gateway) Close() {
-	g.mcp.Leave()
+	g.mcp.Close()
 	if g.relay != nil {
 		g.relay.Close()
 	}

@@ -46,8 +46,13 @@ func featureServer(t *testing.T, name string) (url string) {
 // askAs is askMCP of a tenant.
 func askAs(t *testing.T, public, key, method, params string) string {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+public+"/mcp",
-		strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":`+params+`}`))
+	return postTo(t, public, key, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":`+params+`}`)
+}
+
+// postTo makes a request of a tenant.
+func postTo(t *testing.T, public, key, path, body string) string {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+public+path, strings.NewReader(body))
 	check.Must(t, err)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Authorization", "Bearer "+key)
@@ -83,6 +88,13 @@ func startFeatures(t *testing.T) *featureGateway {
 			return strings.Contains(list, tool), list
 		})
 	}
+	for list, features := range map[string][]string{"prompts/list": {"one__greet", "two__greet"},
+		"resources/list": {"one://text", "two://text"}} {
+		check.Until(t, "the first "+list, func() (bool, string) {
+			text := askAs(t, g.public, g.keys["globex"], list, "{}")
+			return strings.Contains(text, features[0]) && strings.Contains(text, features[1]), text
+		})
+	}
 	return g
 }
 
@@ -106,7 +118,7 @@ func TestPromptsOfTenants(t *testing.T) {
 	g.run(t, 0, "policy", "set", "one", "prompts/secret", "block", "--tenant", "acme")
 	check.Until(t, "the rule", func() (bool, string) {
 		text := askAs(t, g.public, g.keys["acme"], "prompts/list", "{}")
-		return !strings.Contains(text, "secret"), text
+		return !strings.Contains(text, "secret") && strings.Contains(text, "one__greet"), text
 	})
 	const hidden = `"reason":"PROMPT_UNKNOWN"`
 	ref := func(name string) string {
@@ -128,7 +140,21 @@ func TestPromptsOfTenants(t *testing.T) {
 		{"globex", "prompts/get", `{"name":"one__secret"}`, `secret of one`},
 		{"globex", "prompts/get", `{"name":"two__greet"}`, `greet of two`},
 		{"globex", "tools/call", `{"name":"one__features/list","arguments":{}}`, `"reason":"TOOL_UNKNOWN"`},
+		{"globex", "tools/call", `{"name":"one__completion/complete","arguments":` + ref("secret") + `}`,
+			`"reason":"TOOL_UNKNOWN"`},
 	})
+	for tool, args := range map[string]string{"completion/complete": ref("secret"), "prompts/secret": `{}`,
+		"resources/read": `{"uri":"both://text"}`, "features/list": `{}`} {
+		want := `"reason":"MCP_REQUIRED"`
+		if tool == "features/list" {
+			want = `"reason":"TOOL_UNKNOWN"`
+		}
+		body := `{"tool_name":"` + tool + `","args":` + args + `}`
+		if got := postTo(t, g.public, g.keys["globex"], "/v1/capabilities/one/invoke", body); !strings.Contains(got,
+			want) {
+			t.Errorf("%s over JSON: %s\nwant %s", tool, got, want)
+		}
+	}
 	g.program.stop(t)
 	text, err := os.ReadFile(g.log)
 	check.Must(t, err)
@@ -167,7 +193,7 @@ func TestResourcesOfTenants(t *testing.T) {
 	g.run(t, 0, "policy", "set", "two", "resources/read", "block", "--tenant", "globex")
 	check.Until(t, "the rule", func() (bool, string) {
 		text := askAs(t, g.public, g.keys["globex"], "resources/list", "{}")
-		return !strings.Contains(text, "two"), text
+		return !strings.Contains(text, "two") && strings.Contains(text, "one://text"), text
 	})
 	g.want(t, [][4]string{
 		{"globex", "resources/list", `{}`, own},

@@ -31,6 +31,10 @@ func TestMCPConformance(t *testing.T) {
 			fleet := mcpFleet("suite", server, "name: none")
 			_, public, _ = serve(t, nil, "--config", writeConfig(t, mcpConfig("", fleet)))
 			waitTools(t, public, "test_simple_text")
+			check.Until(t, "the first list of prompts", func() (bool, string) {
+				list := askMCP(t, public, "prompts/list", "{}")
+				return strings.Contains(list, "test_simple_prompt"), list
+			})
 			data, err := filepath.Abs(filepath.Join("testdata", "mcp"))
 			check.Must(t, err)
 			failures := filepath.Join(data, revision+".yaml")

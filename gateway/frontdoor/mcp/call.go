@@ -10,6 +10,7 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/frontdoor/request"
 	"github.com/capgate/capgate/gateway/status"
+	"github.com/capgate/capgate/internal/manifest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -140,6 +141,10 @@ func (h *Handler) invocationOf(ctx context.Context, x *exchange, req *sdk.CallTo
 	if h.cfg.Absent != nil && h.cfg.Absent(ctx, capability, tool) {
 		return nil, h.hidden(ctx, p.Name, capability)
 	}
+	results := h.cfg.Catalog.Results(capability, tool)
+	if results.Relayed && manifest.IsFeature(tool) { // their own requests check what they lead to
+		return nil, h.hidden(ctx, p.Name, capability)
+	}
 	args := bytes.TrimSpace(p.Arguments)
 	switch {
 	case len(args) == 0 || string(args) == "null":
@@ -151,7 +156,7 @@ func (h *Handler) invocationOf(ctx context.Context, x *exchange, req *sdk.CallTo
 	if err != nil {
 		return nil, err
 	}
-	i.name, i.tasks, i.results = p.Name, h.takesTasks(x), h.cfg.Catalog.Results(capability, tool)
+	i.name, i.tasks, i.results = p.Name, h.takesTasks(x), results
 	h.readRound(i, req.Session, p.RequestState, p.InputResponses)
 	return i, nil
 }

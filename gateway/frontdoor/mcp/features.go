@@ -24,10 +24,13 @@ import (
 // tool has, see manifest.IsFeature.
 type Features interface {
 	// Prompts returns the prompts that the caller of ctx may get, by capability, in the order of ids. The error is a
-	// gRPC status.
-	Prompts(ctx context.Context) ([]Offer, error)
+	// gRPC status. If wait is true, it may wait a moment for lists that are not known yet; otherwise they are left out.
+	Prompts(ctx context.Context, wait bool) ([]Offer, error)
+	// Prompt reports whether the prompts of a capability are known, and whether the caller of ctx may get one. Prompts
+	// that are not known may exist. It requests nothing of other capabilities.
+	Prompt(ctx context.Context, capability, prompt string) (known, may bool, err error)
 	// Resources is Prompts for resources and templates of them.
-	Resources(ctx context.Context) ([]Offer, error)
+	Resources(ctx context.Context, wait bool) ([]Offer, error)
 	// Has reports, from memory, whether the caller of ctx sees a capability, and it is one of MCP servers.
 	Has(ctx context.Context, capability string) bool
 }

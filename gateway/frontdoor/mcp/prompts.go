@@ -32,11 +32,23 @@ func (v promptView) Has(_ context.Context, capability, prompt string) bool {
 	return false
 }
 
-// prompts returns the view of the caller of ctx.
-func (h *Handler) prompts(ctx context.Context) (v promptView, err error) {
+// prompts returns the view of the caller of ctx. If wait is true, it may wait for lists.
+func (h *Handler) prompts(ctx context.Context, wait bool) (v promptView, err error) {
 	v.Catalog = h.cfg.Catalog
-	v.offers, err = h.cfg.Features.Prompts(ctx)
+	v.offers, err = h.cfg.Features.Prompts(ctx, wait)
 	return v, err
+}
+
+// onePrompt is a promptView that requests only the prompts of the capabilities that a name may lead to.
+type onePrompt struct {
+	Catalog
+	features Features
+}
+
+// Has implements View.
+func (v onePrompt) Has(ctx context.Context, capability, prompt string) bool {
+	known, may, err := v.features.Prompt(ctx, capability, prompt)
+	return err == nil && known && may
 }
 
 // promptList is the result of prompts/list.
@@ -47,7 +59,7 @@ type promptList struct {
 
 // listPrompts serves prompts/list with a page of the prompts that the caller may get.
 func (h *Handler) listPrompts(ctx context.Context, req *sdk.ListPromptsRequest) (sdk.Result, error) {
-	view, err := h.prompts(ctx)
+	view, err := h.prompts(ctx, true)
 	if err != nil {
 		return nil, err
 	}
@@ -81,26 +93,18 @@ func (h *Handler) listPrompts(ctx context.Context, req *sdk.ListPromptsRequest) 
 // promptOf returns the prompt with a name. ok is false if policy hides it, or it does not exist. Prompts that are not
 // known may exist.
 func (h *Handler) promptOf(ctx context.Context, name string) (capability, prompt string, ok bool, err error) {
-	view, err := h.prompts(ctx)
-	if err != nil {
-		return "", "", false, err
-	}
-	capability, prompt, ok = h.settings.Load().Names.Resolve(ctx, name, view)
+	capability, prompt, ok = h.settings.Load().Names.Resolve(ctx, name, onePrompt{h.cfg.Catalog, h.cfg.Features})
 	if !ok || len(name) > maxName || manifest.CheckPrompt(prompt) != nil || !h.cfg.Features.Has(ctx, capability) {
 		return "", "", false, nil
 	}
-	for i := range view.offers {
-		if view.offers[i].Capability == capability {
-			return capability, prompt, view.Has(ctx, capability, prompt), nil
-		}
-	}
-	return capability, prompt, true, nil
+	_, ok, err = h.cfg.Features.Prompt(ctx, capability, prompt)
+	return capability, prompt, ok, err
 }
 
 // hiddenPrompt returns the error for a prompt that does not exist, or that policy hides.
 func (h *Handler) hiddenPrompt(ctx context.Context, name string) error {
 	var all []string
-	if view, err := h.prompts(ctx); err == nil { // otherwise the error suggests no prompt
+	if view, err := h.prompts(ctx, false); err == nil { // otherwise the error suggests no prompt
 		names := h.settings.Load().Names
 		for i := range view.offers {
 			for _, f := range view.offers[i].Prompts {
@@ -203,7 +207,7 @@ func (h *Handler) completes(ctx context.Context, ref *sdk.CompleteReference) (ca
 
 // completesURI is completes for a resource or a template.
 func (h *Handler) completesURI(ctx context.Context, ref *sdk.CompleteReference) (capability string, _ error) {
-	offers, err := h.cfg.Features.Resources(ctx)
+	offers, err := h.cfg.Features.Resources(ctx, true)
 	if err != nil {
 		return "", err
 	}

@@ -65,7 +65,7 @@ func (h *Handler) listTemplates(ctx context.Context, req *sdk.ListResourceTempla
 // pageOfResources returns a page of resources, or of templates, with URIs for the caller.
 func (h *Handler) pageOfResources(ctx context.Context, cursor string, of func(*Offer) []*manifest.Feature) (
 	*featurePage, error) {
-	offers, err := h.cfg.Features.Resources(ctx)
+	offers, err := h.cfg.Features.Resources(ctx, true)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func (h *Handler) pageOfResources(ctx context.Context, cursor string, of func(*O
 // readResource serves resources/read.
 func (h *Handler) readResource(ctx context.Context, req *sdk.ReadResourceRequest) (sdk.Result, error) {
 	x, p := exchangeOf(ctx), req.Params
-	offers, err := h.cfg.Features.Resources(ctx)
+	offers, err := h.cfg.Features.Resources(ctx, true)
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +181,7 @@ func (h *Handler) linked(i *invocation, r *callResult) *callResult {
 	if h.cfg.Features == nil || !hasLinks(r.items) {
 		return r
 	}
-	if offers, err := h.cfg.Features.Resources(i.exchange.r.Context()); err == nil {
+	if offers, err := h.cfg.Features.Resources(i.exchange.r.Context(), false); err == nil {
 		r.items = newURIs(offers).links(i.req.GetCapabilityId(), r.items)
 	}
 	return r
@@ -196,7 +196,7 @@ func (h *Handler) linkedMessages(ctx context.Context, capability string, message
 	if !hasLinks(messages) || strictjson.Unmarshal(messages, &all) != nil {
 		return messages
 	}
-	offers, err := h.cfg.Features.Resources(ctx)
+	offers, err := h.cfg.Features.Resources(ctx, false)
 	if err != nil {
 		return messages
 	}

@@ -9,12 +9,14 @@ import (
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
 // completes serves completions of a server.
@@ -44,6 +46,25 @@ func newFeatures(t *testing.T, old bool) *remote {
 	return r
 }
 
+// inside makes calls as the gateway itself does. Callers call features over MCP alone.
+type inside struct {
+	docpb.CapabilityClient
+	gateway *gatewaytest.Gateway
+}
+
+func (c inside) Invoke(ctx context.Context, req *docpb.InvokeRequest, _ ...grpc.CallOption) (*docpb.InvokeResponse,
+	error) {
+	return c.gateway.Invoke(ctx, id, req)
+}
+
+// startInside is start with calls of the gateway itself.
+func startInside(t *testing.T, edit func(*upstream.Fleet, *gatewaytest.Fleet), url string) *mcpGateway {
+	t.Helper()
+	w := start(t, edit, url)
+	w.CapabilityClient = inside{w.CapabilityClient, w.gateway}
+	return w
+}
+
 // listed has the resources of that server, as they are listed.
 const listed = `"resources":[{"name":"bytes","uri":"bytes://a","mimeType":"image/png"}],"templates":null}`
 
@@ -53,7 +74,7 @@ func TestFeatures(t *testing.T) {
 	for era, old := range eras {
 		t.Run(era, func(t *testing.T) {
 			t.Parallel()
-			w := start(t, nil, newFeatures(t, old).URL)
+			w := startInside(t, nil, newFeatures(t, old).URL)
 			w.wantResult(t, request("prompts/greet", `{"who":"ann"}`), `{"description":"a greeting","messages":[`+
 				`{"content":{"type":"text","text":"hello ann"},"role":"user"}]}`)
 			w.wantResult(t, request(manifest.Complete, `{"ref":{"type":"ref/prompt","name":"greet"},`+
@@ -67,6 +88,8 @@ func TestFeatures(t *testing.T) {
 				want       codes.Code
 			}{
 				{"prompts/other", `{}`, codes.InvalidArgument},
+				{"prompts/greet ", `{"who":"a"}`, codes.InvalidArgument},
+				{"prompts/greet\n", `{"who":"a"}`, codes.InvalidArgument},
 				{"prompts/greet", `{"who":7}`, codes.InvalidArgument},
 				{"prompts/greet", `{"who":"a","who":"b"}`, codes.InvalidArgument},
 				{manifest.ReadResource, `{"uri":"bytes://b"}`, codes.NotFound},
@@ -116,7 +139,7 @@ func TestHostileFeatures(t *testing.T) {
 					args = `{"uri":"bytes://a"}`
 				}
 				r.hostile(method, "", says(200, "application/json", `{"jsonrpc":"2.0","id":ID,"result":`+c.result+`}`))
-				w := start(t, smallMessages, r.URL)
+				w := startInside(t, smallMessages, r.URL)
 				got, err := w.Invoke(within(t), request(c.tool, args))
 				if err == nil || !strings.Contains(err.Error(), c.want) {
 					t.Errorf("%.200s, %v; want %s", got.GetResultJson(), err, c.want)
@@ -152,7 +175,7 @@ func TestHostileListsOfFeatures(t *testing.T) {
 					text := strings.ReplaceAll(c.result, "PAGE", strconv.FormatInt(page.Add(1), 10))
 					says(200, "application/json", `{"jsonrpc":"2.0","id":ID,"result":`+text+`}`)(w, q, id)
 				})
-				w := start(t, nil, r.URL)
+				w := startInside(t, nil, r.URL)
 				w.wantResult(t, request(manifest.ListFeatures, `{}`), c.want)
 				w.wantResult(t, request("echo", `{"text":"x"}`), `"x"`)
 			})

@@ -57,6 +57,9 @@ func promptOf(name string, arguments json.RawMessage) (*operation, error) {
 	if err := strictjson.Unmarshal(arguments, &texts); err != nil {
 		return nil, invalidArguments("the arguments of a prompt must be strings")
 	}
+	if err := manifest.CheckPrompt(name); err != nil {
+		return nil, invalidArguments("the prompt cannot be got: " + err.Error())
+	}
 	return &operation{method: getPrompt, read: read[promptResult],
 		send: func(ctx context.Context, cs *sdk.ClientSession, meta sdk.Meta) error {
 			_, err := cs.GetPrompt(ctx, &sdk.GetPromptParams{Name: name, Arguments: texts, Meta: meta})

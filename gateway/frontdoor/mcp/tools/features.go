@@ -4,10 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/capgate/capgate/gateway/frontdoor/mcp"
 	"github.com/capgate/capgate/gateway/frontdoor/web"
@@ -20,28 +17,48 @@ const (
 	featuresAge     = time.Minute      // for which a list of features is not requested again
 	featuresRetry   = 5 * time.Second  // after a failure
 	featuresTimeout = 10 * time.Second // of a request
-	featuresAtOnce  = 16               // requests for a caller
+	featuresWait    = time.Second      // for which callers wait for the first list, from the start of its request
+	featuresAtOnce  = 64               // requests
 )
 
 // features caches the prompts and resources of MCP servers, which they list. A list is requested when a caller needs
-// it. If that fails, the last one stays. It is safe for concurrent use.
+// it, once for all callers. They wait only for the first one. If a request fails, the last list stays. It is safe for
+// concurrent use.
 type features struct {
 	router *router.Router
 	list   func(ctx context.Context, capability string) ([]byte, error)
+	wait   time.Duration
 
-	mu  sync.Mutex
-	all map[string]*listedFeatures // of fleets
+	leaving context.Context // ends the requests
+	slots   chan struct{}
+	running sync.WaitGroup
+
+	mu     sync.Mutex
+	closed bool
+	all    map[string]*listedFeatures // of fleets
 }
 
-// listedFeatures are the features of a fleet.
+// listedFeatures are the features of a fleet. The lock of features guards them.
 type listedFeatures struct {
-	turn  chan struct{} // capacity 1: held while they are requested
-	known atomic.Pointer[manifest.Features]
-	fresh atomic.Int64 // Unix time in nanoseconds until which they are not requested again
+	known    *manifest.Features // nil means they are not known
+	fresh    time.Time          // until which they are not requested again
+	pending  chan struct{}      // closed when their request ends; nil means none
+	patience time.Time          // until which callers wait for it
 }
 
-func newFeatures(of *router.Router, list func(ctx context.Context, capability string) ([]byte, error)) *features {
-	return &features{router: of, list: list, all: map[string]*listedFeatures{}}
+// newFeatures returns features whose requests end with leaving. The caller must close it.
+func newFeatures(leaving context.Context, of *router.Router,
+	list func(ctx context.Context, capability string) ([]byte, error)) *features {
+	return &features{router: of, list: list, wait: featuresWait, leaving: leaving,
+		slots: make(chan struct{}, featuresAtOnce), all: map[string]*listedFeatures{}}
+}
+
+// close waits for the requests, which must have been ended. There are no further ones.
+func (f *features) close() {
+	f.mu.Lock()
+	f.closed = true
+	f.mu.Unlock()
+	f.running.Wait()
 }
 
 // capabilities returns the fleets of MCP servers, sorted.
@@ -55,10 +72,8 @@ func (f *features) capabilities() (ids []string) {
 	return ids
 }
 
-// entry returns the entry of a fleet. Entries of removed fleets are dropped.
+// entry returns the entry of a fleet. Entries of removed fleets are dropped. The caller must hold the lock.
 func (f *features) entry(capability string) *listedFeatures {
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	if e := f.all[capability]; e != nil {
 		return e
 	}
@@ -68,44 +83,66 @@ func (f *features) entry(capability string) *listedFeatures {
 			delete(f.all, id)
 		}
 	}
-	e := &listedFeatures{turn: make(chan struct{}, 1)}
+	e := &listedFeatures{}
 	f.all[capability] = e
 	return e
 }
 
-// of returns the features of a fleet; nil means they are not known. It may wait until ctx ends.
-func (f *features) of(ctx context.Context, capability string) *manifest.Features {
+// now returns the features of a fleet as they are known. If they are old, a request begins.
+func (f *features) now(capability string) listedFeatures {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	e := f.entry(capability)
-	if time.Now().UnixNano() < e.fresh.Load() {
-		return e.known.Load()
+	if start := time.Now(); e.pending == nil && !f.closed && !start.Before(e.fresh) {
+		e.pending, e.patience = make(chan struct{}), start.Add(f.wait)
+		f.running.Go(func() { f.refresh(capability, e) })
 	}
+	return *e
+}
+
+// refresh requests the features of a fleet.
+func (f *features) refresh(capability string, e *listedFeatures) {
+	var found *manifest.Features
+	err := recovery.Do("mcp features", func() (err error) {
+		found, err = f.request(capability)
+		return err
+	})
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	age := featuresRetry
+	if err == nil {
+		e.known, age = found, featuresAge
+	}
+	e.fresh = time.Now().Add(age)
+	close(e.pending)
+	e.pending = nil
+}
+
+// of returns the features of a fleet; nil means they are not known. It waits for the first list.
+func (f *features) of(ctx context.Context, capability string) *manifest.Features {
+	e := f.now(capability)
+	if e.known != nil || e.pending == nil {
+		return e.known
+	}
+	patience := time.NewTimer(time.Until(e.patience))
+	defer patience.Stop()
 	select {
-	case e.turn <- struct{}{}:
+	case <-e.pending:
+	case <-patience.C:
 	case <-ctx.Done():
-		return e.known.Load()
 	}
-	defer func() { <-e.turn }()
-	if time.Now().UnixNano() >= e.fresh.Load() {
-		f.refresh(ctx, capability, e)
-	}
-	return e.known.Load()
+	return f.now(capability).known
 }
 
-// refresh requests the features of a fleet. The caller must hold the turn.
-func (f *features) refresh(ctx context.Context, capability string, e *listedFeatures) {
-	// One caller that leaves does not fail the others.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), featuresTimeout)
+func (f *features) request(capability string) (*manifest.Features, error) {
+	ctx, cancel := context.WithTimeout(f.leaving, featuresTimeout)
 	defer cancel()
-	age := featuresAge
-	if found, err := f.request(ctx, capability); err == nil {
-		e.known.Store(found)
-	} else {
-		age = featuresRetry
+	select {
+	case f.slots <- struct{}{}:
+		defer func() { <-f.slots }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
-	e.fresh.Store(time.Now().Add(age).UnixNano())
-}
-
-func (f *features) request(ctx context.Context, capability string) (*manifest.Features, error) {
 	text, err := f.list(ctx, capability)
 	if err != nil {
 		return nil, err
@@ -117,8 +154,8 @@ func (f *features) request(ctx context.Context, capability string) (*manifest.Fe
 type offersOf struct{ toolsOf }
 
 // Prompts implements mcp.Features.
-func (t offersOf) Prompts(ctx context.Context) ([]mcp.Offer, error) {
-	return t.offers(ctx, func(o *mcp.Offer, of *manifest.Features) error {
+func (t offersOf) Prompts(ctx context.Context, wait bool) ([]mcp.Offer, error) {
+	return t.offers(ctx, wait, func(o *mcp.Offer, of *manifest.Features) error {
 		for _, p := range of.Prompts {
 			usable, err := t.Usable.Usability(ctx, &web.From(ctx).Identity, o.Capability, manifest.PromptPrefix+p.Name)
 			if err != nil {
@@ -132,9 +169,22 @@ func (t offersOf) Prompts(ctx context.Context) ([]mcp.Offer, error) {
 	})
 }
 
+// Prompt implements mcp.Features.
+func (t offersOf) Prompt(ctx context.Context, capability, prompt string) (known, may bool, err error) {
+	if !t.Has(ctx, capability) {
+		return false, false, nil
+	}
+	of := t.features.of(ctx, capability)
+	if of != nil && manifest.Find(of.Prompts, prompt) == nil {
+		return true, false, nil
+	}
+	may, err = t.Usable.Usability(ctx, &web.From(ctx).Identity, capability, manifest.PromptPrefix+prompt)
+	return of != nil, may, err
+}
+
 // Resources implements mcp.Features.
-func (t offersOf) Resources(ctx context.Context) ([]mcp.Offer, error) {
-	return t.offers(ctx, func(o *mcp.Offer, of *manifest.Features) (err error) {
+func (t offersOf) Resources(ctx context.Context, wait bool) ([]mcp.Offer, error) {
+	return t.offers(ctx, wait, func(o *mcp.Offer, of *manifest.Features) (err error) {
 		o.Reads, err = t.Usable.Usability(ctx, &web.From(ctx).Identity, o.Capability, manifest.ReadResource)
 		if o.Reads {
 			o.Resources, o.Templates = of.Resources, of.Templates
@@ -144,26 +194,19 @@ func (t offersOf) Resources(ctx context.Context) ([]mcp.Offer, error) {
 }
 
 // offers returns an offer of each fleet of MCP servers that the caller of ctx sees and whose features are known, in the
-// order of ids. fill adds those features that the caller may use.
-func (t offersOf) offers(ctx context.Context, fill func(*mcp.Offer, *manifest.Features) error) ([]mcp.Offer, error) {
+// order of ids. If wait is true, it waits for first lists. fill adds those features that the caller may use.
+func (t offersOf) offers(ctx context.Context, wait bool, fill func(*mcp.Offer, *manifest.Features) error) (
+	all []mcp.Offer, _ error) {
 	caller := &web.From(ctx).Identity
 	ids := slices.DeleteFunc(t.features.capabilities(), func(id string) bool { return !caller.Sees(id) })
 	found := make([]*manifest.Features, len(ids))
-	var group errgroup.Group
-	group.SetLimit(featuresAtOnce)
-	for i, id := range ids {
-		group.Go(func() error {
-			return recovery.Do("mcp features", func() error {
-				found[i] = t.features.of(ctx, id)
-				return nil
-			})
-		})
+	for i, id := range ids { // all requests begin before it waits
+		found[i] = t.features.now(id).known
 	}
-	if err := group.Wait(); err != nil {
-		return nil, err
-	}
-	var all []mcp.Offer
 	for i, id := range ids {
+		if found[i] == nil && wait {
+			found[i] = t.features.of(ctx, id)
+		}
 		if found[i] == nil { // a server that is down hides nothing but itself
 			continue
 		}

@@ -101,6 +101,13 @@ func (d *Door) Leave() {
 	}
 }
 
+// Close is Leave that waits until what the door has started ends.
+func (d *Door) Close() {
+	if d.Leave(); d != nil && d.Handler != nil {
+		d.tools.features.close()
+	}
+}
+
 // Match implements web.Door.
 func (d *Door) Match(r *http.Request) bool { return d.Handler != nil && d.Handler.Match(r) }
 
@@ -132,7 +139,7 @@ func New(cfg Config, deps Deps) (*Door, error) {
 		return &Door{}, nil
 	}
 	leaving, stop := context.WithCancel(context.Background())
-	tools := toolsOf{Config: cfg, router: deps.Router, features: newFeatures(deps.Router, deps.Features),
+	tools := toolsOf{Config: cfg, router: deps.Router, features: newFeatures(leaving, deps.Router, deps.Features),
 		watchers: watch.NewSlots(leaving, "mcp watchers", maxWatchers)}
 	tools.views = newViews(cfg.Changes, tools.fingerprint)
 	h := mcp.New(mcp.Config{
