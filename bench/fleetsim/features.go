@@ -116,7 +116,7 @@ func startRecent(r *replica) []func(context.Context) {
 
 // callsOf returns what records the calls of a replica.
 func callsOf(r *replica, record func(*telemetry.Record)) []func(context.Context) {
-	if r.rate == 0 {
+	if r.rate <= 0 {
 		return nil
 	}
 	return []func(context.Context){func(ctx context.Context) {

@@ -127,9 +127,7 @@ func (m *measurement) threadTime() time.Duration {
 	for line := range strings.SplitSeq(info, "\r\n") {
 		name, value, _ := strings.Cut(line, ":")
 		if strings.HasSuffix(name, "_main_thread") {
-			seconds, err := strconv.ParseFloat(value, 64)
-			total += seconds
-			_ = must(seconds, err)
+			total += must(strconv.ParseFloat(value, 64))
 		}
 	}
 	return time.Duration(total * float64(time.Second))

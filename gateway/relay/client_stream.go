@@ -100,7 +100,7 @@ func (s *ClientStream) Trailer() []Field {
 // Cancel ends the call. It may be called at any time, repeatedly.
 func (s *ClientStream) Cancel() { s.end.cancel(context.Canceled) }
 
-// Reject ends the call with MessageMalformed: its user cannot send the next message, since that is malformed.
+// Reject ends the call with MessageMalformed, because its client sent a malformed message.
 func (s *ClientStream) Reject() { s.end.cancel(errRejected) }
 
 var errRejected = errors.New("relay: malformed message")

@@ -157,7 +157,7 @@ func (s *Stream) exceeded(m *meter) Failure {
 	return NoFailure
 }
 
-// inPrefix reports whether the bytes received end, or ended before, in a message's prefix.
+// inPrefix reports whether the bytes received so far end inside a message's prefix, or part of a prefix is still kept.
 func (m *meter) inPrefix() bool { return m.got > 0 || m.keeps > 0 }
 
 // split returns how many of n bytes from the upstream are forwarded now, after those that were kept. The start of a

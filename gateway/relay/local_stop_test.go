@@ -135,3 +135,39 @@ func TestLocalMany(t *testing.T) {
 	check.Ended(t, &all, "the calls")
 	w.drained(t)
 }
+
+// TestFirstReasonOfAnEnd: a call that was rejected ends for that reason, also if its user cancels it before its shard,
+// which is busy, has seen the first.
+func TestFirstReasonOfAnEnd(t *testing.T) {
+	t.Parallel()
+	w := newRelayed(t, relay.Config{Shards: 1})
+	busy, free := make(chan struct{}), make(chan struct{})
+	w.h.onHeaders(func(s *relay.Stream) {
+		if _, ok := s.Header("busy"); ok {
+			close(busy)
+			<-free
+		}
+		s.Forward(w.h.target())
+	})
+	call := w.open(t, "Echo")
+	check.Must(t, call.Send(relay.Message{Data: []byte("a")}))
+	wantMessage(t, call, []byte("a"))
+	var all sync.WaitGroup
+	all.Go(func() {
+		other := w.open(t, "Echo", relay.Field{Name: "busy", Value: "1"})
+		<-free
+		other.Cancel()
+	})
+	check.Received(t, busy, "the shard to be busy")
+	call.Reject()
+	call.Cancel()
+	close(free)
+	check.Ended(t, &all, "the other call to end")
+	wantEnd(t, call, codes.InvalidArgument)
+	for _, r := range w.h.results(t, 2) {
+		if r.Failure == relay.MessageMalformed {
+			return
+		}
+	}
+	t.Error("the call did not end as malformed")
+}

@@ -106,7 +106,7 @@ func (s *Stream) Timeout() (time.Duration, bool) {
 }
 
 // SetDeadline ends the stream with DeadlineExceeded at d after its start. The upstream receives the remaining time
-// when the stream is forwarded.
+// when the stream is forwarded. SetDeadline must be called before the response starts.
 func (s *Stream) SetDeadline(d time.Duration) {
 	s.deadline = max(int64(s.began)+int64(min(d, maxTimeout)), 1)
 	if s.requestHead != nil && s.latest != 0 {

@@ -87,10 +87,12 @@ func (c *clientEnd) forget() {
 	*c = clientEnd{localEnd: localEnd{readable: c.readable, writable: c.writable, out: c.out, spare: c.spare}}
 }
 
-// cancel ends the call on behalf of its user.
+// cancel ends the call on behalf of its user. The first reason applies.
 func (c *clientEnd) cancel(why error) {
 	c.mu.Lock()
-	c.canceled = why
+	if c.canceled == nil {
+		c.canceled = why
+	}
 	c.mu.Unlock()
 	c.sh.post(&c.event)
 }

@@ -146,9 +146,10 @@ func (l *Log) Run(ctx context.Context) {
 	said, calls := time.Time{}, 0
 	for {
 		recovery.Round("recent calls", func() { said, calls = l.publish(ctx, said) })
-		backoff.Sleep(ctx, l.pauseAfter(calls)) // at most one batch in a pause
-		if !l.pending() {
-			signal.Wait(ctx, l.wake, beat-pause)
+		rest := l.pauseAfter(calls) // at most one batch in a pause
+		backoff.Sleep(ctx, rest)
+		if !l.pending() && rest < beat {
+			signal.Wait(ctx, l.wake, beat-rest)
 		}
 		if ctx.Err() != nil {
 			return

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"strconv"
 	"time"
 
@@ -45,16 +46,23 @@ func (b *HealthStore) Heartbeat(ctx context.Context, heartbeat health.Heartbeat)
 	if err := r.end(); err != nil {
 		return health.Members{}, err
 	}
-	var lines []string
-	err := b.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
-		lines, err = r.HVals(ctx, keys[1]).Result()
+	var epoch *redis.StringCmd
+	var lines *redis.StringSliceCmd
+	err := b.do(ctx, func(ctx context.Context, r redis.Cmdable) error {
+		_, err := r.TxPipelined(ctx, func(p redis.Pipeliner) error {
+			epoch, lines = p.Get(ctx, keys[2]), p.HVals(ctx, keys[1])
+			return nil
+		})
 		return err
 	})
-	if err != nil {
+	switch {
+	case err != nil:
 		return health.Members{}, err
+	case epoch.Val() != m.Epoch: // the data was lost meanwhile: these are not the members of m.Epoch
+		return health.Members{}, errEpochChanged
 	}
-	m.Members = make([]health.Member, 0, len(lines))
-	for _, line := range lines {
+	m.Members = make([]health.Member, 0, len(lines.Val()))
+	for _, line := range lines.Val() {
 		member, ok := decodeMember(line, m.Now)
 		if !ok {
 			b.malformed(keys[1])
@@ -64,6 +72,8 @@ func (b *HealthStore) Heartbeat(ctx context.Context, heartbeat health.Heartbeat)
 	}
 	return m, nil
 }
+
+var errEpochChanged = errors.New("health: Redis lost its data during the heartbeat")
 
 // Leave implements health.Membership.
 func (b *HealthStore) Leave(ctx context.Context, replica string) error {

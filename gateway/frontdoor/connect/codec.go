@@ -22,8 +22,8 @@ func (t *target) decode(msg []byte) ([]byte, error) {
 	if err := t.checkSchema(); err != nil {
 		return nil, err
 	}
-	if encoded, ok, err := t.decodeFlat(msg); ok || err != nil {
-		return encoded, err
+	if encoded, ok := t.decodeFlat(msg); ok {
+		return encoded, nil
 	}
 	in, err := empty(t.schema.Input())
 	if err != nil {
@@ -49,22 +49,16 @@ func (t *target) decode(msg []byte) ([]byte, error) {
 }
 
 // decodeFlat converts a message with a flat schema. ok is false if protojson has to read it.
-func (t *target) decodeFlat(msg []byte) (encoded []byte, ok bool, err error) {
+func (t *target) decodeFlat(msg []byte) (encoded []byte, ok bool) {
 	if t.in == nil {
-		return nil, false, nil
+		return nil, false
 	}
 	r := strictjson.Get()
 	defer r.Release()
 	if r.Read(msg, strictjson.Options{Keep: true, Depth: 1, Values: flatValues}) != nil {
-		return nil, false, nil
+		return nil, false
 	}
-	done, err := t.body.held.DecodeValues(r.Values())
-	if err != nil {
-		return nil, false, undecoded(err)
-	}
-	defer done()
-	encoded, ok = t.in.decode(r.Root(), len(msg))
-	return encoded, ok, nil
+	return t.in.decode(r.Root(), len(msg))
 }
 
 // undecoded returns the error of a message that is no strict JSON, or that takes too much memory.

@@ -26,7 +26,7 @@ type flatField struct {
 
 const (
 	maxFlat    = 8  // fields of a message
-	flatValues = 32 // JSON values and names of a text
+	flatValues = 32 // JSON values and names of a text, so few that they are not charged
 )
 
 // flatsOf returns the flat messages of packages, by name.
@@ -139,7 +139,7 @@ func appendBase64(msg, text []byte) (_ []byte, ok bool) {
 	msg = protowire.AppendVarint(msg, uint64(n))
 	begin := len(msg)
 	msg, err := encoding.AppendDecode(msg, text)
-	return msg, err == nil && len(msg)-begin == n // line breaks are skipped
+	return msg, err == nil && n > 0 && len(msg)-begin == n // line breaks are skipped
 }
 
 // encode returns the JSON text of a message. ok is false if protojson has to convert it.

@@ -46,6 +46,7 @@ func TestFlatRequests(t *testing.T) {
 		`{"argsJson":"YWI="}`:                     true,
 		`{"argsJson":"YQ==","configJson":"YWJj"}`: true,
 		`{"argsJson":"YW\nI="}`:                   false,
+		`{"argsJson":"\n"}`:                       false,
 		`{"argsJson":"YW\n\n\n\nI="}`:             false,
 		`{"argsJson":"Y"}`:                        false,
 		`{"argsJson":"YQ="}`:                      false,
