@@ -1,4 +1,4 @@
--- Records a heartbeat, and returns the epoch and the time. Each replica runs it at each heartbeat. Its caller then reads
+-- Records a heartbeat, and returns the epoch and the time. Each replica runs it regularly. Its caller then reads
 -- the digests, a line of every live replica, without Lua, which would dominate Redis' CPU time.
 --
 -- KEYS: members, digests, epoch. ARGV: replica, digest, ms until death, a new epoch, TTL in ms.
