@@ -30,6 +30,7 @@ type Listing struct {
 	Source     Source
 	Known      bool // there is a set of tools
 	Tools      []Tool
+	Features   bool // it has prompts and resources
 	Guarded    bool
 	Last       DiscoveryStatus // of discoveries
 	Pending    string          // why the manifest's tools are not published yet; "": they are
@@ -46,7 +47,7 @@ func (c *Catalog) Inspect(id string) (Listing, bool) {
 	tools, known := c.Tools(id)
 	return Listing{
 		Capability: id, Source: e.source(), Known: known, Tools: tools, Guarded: !e.declared.Unguarded, Last: e.last,
-		Pending: e.pending,
+		Pending: e.pending, Features: e.declared.features(),
 	}, true
 }
 

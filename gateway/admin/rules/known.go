@@ -3,6 +3,7 @@ package rules
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/nearest"
@@ -42,7 +43,7 @@ func (s *server) known(ctx context.Context, r *policy.Rule, force string) error 
 			Message: fmt.Sprintf("there is no capability %q whose tools rules decide on%s; there are: %s%s",
 				r.Capability, nearest.Hint(r.Capability, all), nearest.List(all, shownNames), force)}
 	}
-	if r.Tool == policy.Any || !found.Known {
+	if r.Tool == policy.Any || !found.Known || found.Features && isFeature(r.Tool) {
 		return nil
 	}
 	return unknownTool(r.Tool, "the capability "+r.Capability+" has", namesOf(&found), force)
@@ -56,7 +57,7 @@ func (s *server) knownToSome(tool, force string) error {
 	var names []string
 	for _, id := range s.Catalog.Capabilities() {
 		found, there := s.Catalog.Inspect(id)
-		if there && !found.Known {
+		if there && (!found.Known || found.Features && isFeature(tool)) {
 			return nil
 		}
 		names = append(names, namesOf(&found)...)
@@ -72,12 +73,15 @@ func namesOf(l *catalog.Listing) []string {
 	return names
 }
 
-// unknownTool returns nil if the tool is one of the names, or a feature of an MCP server: each replica knows only those
-// that its callers have listed.
+// isFeature reports whether a tool may be a feature of an MCP server. Which prompts exist is not checked: each replica
+// knows only those that its callers have listed.
+func isFeature(tool string) bool {
+	prompt, is := strings.CutPrefix(tool, manifest.PromptPrefix)
+	return manifest.IsFeature(tool) && (!is || manifest.CheckPrompt(prompt) == nil)
+}
+
+// unknownTool returns nil if the tool is one of the names.
 func unknownTool(tool, owner string, names []string, force string) error {
-	if manifest.IsFeature(tool) {
-		return nil
-	}
 	for _, name := range names {
 		if name == tool {
 			return nil

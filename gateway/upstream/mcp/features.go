@@ -63,7 +63,7 @@ func featureListings() []featureListing {
 }
 
 // features requests the prompts, resources and templates of the server. A list that is too long, or that the server
-// does not have, is empty.
+// does not have, is empty. If the request of one fails, the last one stays.
 func (v *server) features(ctx context.Context) ([]byte, error) {
 	ctx, _ = withNote(ctx)
 	cs, err := v.connect(ctx, v.callers, true)
@@ -78,18 +78,22 @@ func (v *server) features(ctx context.Context) ([]byte, error) {
 		}
 		var list []json.RawMessage
 		err := v.pages(ctx, cs, kind.listing, func(page []json.RawMessage) { list = append(list, page...) })
-		var refused *wrongList
-		switch {
-		case err == nil:
-		case status.Code(err) == codes.Unimplemented, errors.As(err, &refused):
-			v.all.Log.Warn("a list of an MCP server was left out", "capability", v.fleet.Capability, "backend", v.url,
-				"list", kind.method, "error", err)
+		switch status.Code(err) {
+		case codes.OK:
+			*kind.to(all) = v.featuresIn(kind, list)
 			continue
+		case codes.Internal, codes.InvalidArgument, codes.NotFound, codes.Unimplemented: // of this list alone
 		default:
 			return nil, err
 		}
-		*kind.to(all) = v.featuresIn(kind, list)
+		v.all.Log.Warn("a list of an MCP server was left out", "capability", v.fleet.Capability, "backend", v.url,
+			"list", kind.method, "error", err)
+		var refused *wrongList
+		if last := v.offers.Load(); last != nil && status.Code(err) != codes.Unimplemented && !errors.As(err, &refused) {
+			*kind.to(all) = *kind.to(last)
+		}
 	}
+	v.offers.Store(all)
 	return plainjson.Marshal(all)
 }
 

@@ -182,3 +182,22 @@ func TestHostileListsOfFeatures(t *testing.T) {
 		}
 	}
 }
+
+// TestFailingListsOfFeatures: an error of one list leaves the others, and the last list stays.
+func TestFailingListsOfFeatures(t *testing.T) {
+	t.Parallel()
+	for era, old := range eras {
+		t.Run(era, func(t *testing.T) {
+			t.Parallel()
+			failure := says(200, "application/json", `{"jsonrpc":"2.0","id":ID,"error":{"code":-32603,"message":"x"}}`)
+			r := newFeatures(t, old)
+			r.hostile("resources/templates/list", "", failure)
+			w := startInside(t, nil, r.URL)
+			all := `{"prompts":[{"name":"greet","description":"greets","arguments":[{"name":"who","required":true}],` +
+				`"title":"Greeting"}],` + listed
+			w.wantResult(t, request(manifest.ListFeatures, `{}`), all)
+			r.hostile("prompts/list", "", failure)
+			w.wantResult(t, request(manifest.ListFeatures, `{}`), all)
+		})
+	}
+}

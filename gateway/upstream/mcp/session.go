@@ -14,6 +14,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/internal/lib/fairshare"
+	"github.com/capgate/capgate/internal/manifest"
 )
 
 const (
@@ -49,13 +50,14 @@ type server struct {
 	url       string
 	transport *transport
 	listed    atomic.Pointer[listed]
-	callers   *sdk.Client    // for calls
-	watcher   *sdk.Client    // for the session that receives notifications, see probe.go
-	tokens    atomic.Uint64  // last progress token of a call
-	running   sync.WaitGroup // calls and probes
-	old       atomic.Bool    // it had sessions at the last check
-	binds     atomic.Bool    // it assigned an id to the last session, so it keeps state for it
-	modern    atomic.Bool    // it supports no revision with sessions, although the fleet requests one
+	offers    atomic.Pointer[manifest.Features] // the last lists; nil means none
+	callers   *sdk.Client                       // for calls
+	watcher   *sdk.Client                       // for the session that receives notifications, see probe.go
+	tokens    atomic.Uint64                     // last progress token of a call
+	running   sync.WaitGroup                    // calls and probes
+	old       atomic.Bool                       // it had sessions at the last check
+	binds     atomic.Bool                       // it assigned an id to the last session, so it keeps state for it
+	modern    atomic.Bool                       // it supports no revision with sessions, although the fleet requests one
 
 	mu       sync.Mutex
 	sessions map[sessionKey]*session
