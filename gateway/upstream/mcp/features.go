@@ -89,7 +89,8 @@ func (v *server) features(ctx context.Context) ([]byte, error) {
 		v.all.Log.Warn("a list of an MCP server was left out", "capability", v.fleet.Capability, "backend", v.url,
 			"list", kind.method, "error", err)
 		var refused *wrongList
-		if last := v.offers.Load(); last != nil && status.Code(err) != codes.Unimplemented && !errors.As(err, &refused) {
+		last := v.offers.Load()
+		if last != nil && status.Code(err) != codes.Unimplemented && !errors.As(err, &refused) {
 			*kind.to(all) = *kind.to(last)
 		}
 	}

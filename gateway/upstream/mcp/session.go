@@ -50,14 +50,15 @@ type server struct {
 	url       string
 	transport *transport
 	listed    atomic.Pointer[listed]
-	offers    atomic.Pointer[manifest.Features] // the last lists; nil means none
-	callers   *sdk.Client                       // for calls
-	watcher   *sdk.Client                       // for the session that receives notifications, see probe.go
-	tokens    atomic.Uint64                     // last progress token of a call
-	running   sync.WaitGroup                    // calls and probes
-	old       atomic.Bool                       // it had sessions at the last check
-	binds     atomic.Bool                       // it assigned an id to the last session, so it keeps state for it
-	modern    atomic.Bool                       // it supports no revision with sessions, although the fleet requests one
+	callers   *sdk.Client    // for calls
+	watcher   *sdk.Client    // for the session that receives notifications, see probe.go
+	tokens    atomic.Uint64  // last progress token of a call
+	running   sync.WaitGroup // calls and probes
+	old       atomic.Bool    // it had sessions at the last check
+	binds     atomic.Bool    // it assigned an id to the last session, so it keeps state for it
+	modern    atomic.Bool    // it supports no revision with sessions, although the fleet requests one
+
+	offers atomic.Pointer[manifest.Features] // the last lists of features; nil means none
 
 	mu       sync.Mutex
 	sessions map[sessionKey]*session
