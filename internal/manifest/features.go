@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -50,14 +51,33 @@ type Features struct {
 	Prompts   []*Feature `json:"prompts"`
 	Resources []*Feature `json:"resources"`
 	Templates []*Feature `json:"templates"`
+	URIs      *URIs      `json:"-"` // of the resources and templates; only ParseFeatures sets it
 }
 
 // Limits of features, in bytes.
 const (
+	MaxURI        = 2048
 	maxPromptName = 128
-	maxURI        = 2048
+	maxTemplate   = 512
 	maxFeature    = MaxExtras // without its extras
+	argumentBytes = 64        // of the JSON of an argument without its texts
 )
+
+// Limits of templates, which bound the time to find the server of a URI.
+const (
+	MaxTemplates   = 100 // of a server
+	maxExpressions = 8   // of a template
+)
+
+// Length returns the length of a feature in bytes.
+func (f *Feature) Length() int {
+	n := len(f.Name) + len(f.URI) + len(f.Template) + len(f.Description) + len(f.MIMEType) + len(f.Size)
+	for i := range f.Arguments {
+		a := &f.Arguments[i]
+		n += argumentBytes + len(a.Name) + len(a.Description) + len(a.Title)
+	}
+	return n + f.Extras.Size()
+}
 
 // Check removes the members of a feature that have another type than MCP's. The error is the reason why clients cannot
 // use the feature. key is its name or URI.
@@ -71,7 +91,6 @@ func (f *Feature) Check(key string) error {
 	if json.Unmarshal(f.Size, &size) != nil || size < 0 {
 		f.Size = nil
 	}
-	length := len(f.Name) + len(f.Description) + len(f.MIMEType) + len(f.Size)
 	for i := range f.Arguments {
 		a := &f.Arguments[i]
 		if a.Name == "" {
@@ -80,17 +99,29 @@ func (f *Feature) Check(key string) error {
 		if !is[string](a.Title) {
 			a.Title = nil
 		}
-		length += len(a.Name) + len(a.Description) + len(a.Title)
 	}
 	switch {
-	case length > maxFeature:
+	case f.Length()-f.Extras.Size() > maxFeature:
 		return fmt.Errorf("it is longer than %d bytes", maxFeature)
 	case f.URI == "" && f.Template == "":
 		return CheckPrompt(key)
 	case f.Name == "":
 		return errors.New("it has no name")
+	case f.Template != "":
+		return checkTemplate(key)
 	}
 	return CheckURI(key)
+}
+
+// checkTemplate returns why a text cannot be a template of URIs; nil means it can.
+func checkTemplate(template string) error {
+	switch {
+	case len(template) > maxTemplate:
+		return fmt.Errorf("its template is longer than %d bytes", maxTemplate)
+	case strings.Count(template, "{") > maxExpressions:
+		return fmt.Errorf("its template has more than %d expressions", maxExpressions)
+	}
+	return CheckURI(template)
 }
 
 // CheckPrompt returns why a name cannot be that of a prompt; nil means it can.
@@ -103,17 +134,21 @@ func CheckPrompt(name string) error {
 	return nil
 }
 
+// ErrLongURI is the error of CheckURI for a text that is only too long.
+var ErrLongURI = fmt.Errorf("its URI is longer than %d bytes", MaxURI)
+
 // CheckURI returns why a text cannot be the URI of a resource, or a template of URIs; nil means it can. It must have a
 // scheme (RFC 3986 §3.1), and neither spaces nor control characters.
 func CheckURI(uri string) error {
 	scheme, _, ok := strings.Cut(uri, ":")
 	switch {
-	case len(uri) > maxURI:
-		return fmt.Errorf("its URI is longer than %d bytes", maxURI)
 	case !ok || scheme == "" || strings.Trim(scheme, schemeLetters) != "":
 		return errors.New("its URI has no scheme")
-	case !utf8.ValidString(uri) || strings.ContainsFunc(uri, func(c rune) bool { return c <= ' ' || c == 0x7f }):
+	case !utf8.ValidString(uri) || strings.ContainsFunc(uri, unicode.IsSpace) ||
+		strings.ContainsFunc(uri, unicode.IsControl):
 		return errors.New("its URI has a space or a control character")
+	case len(uri) > MaxURI:
+		return ErrLongURI
 	}
 	return nil
 }
@@ -126,6 +161,7 @@ func ParseFeatures(text []byte) (*Features, error) {
 	if err := json.Unmarshal(text, f); err != nil {
 		return nil, fmt.Errorf("read the features of an MCP server: %w", err)
 	}
+	f.URIs = newURIs(f)
 	return f, nil
 }
 

@@ -107,7 +107,7 @@ func (h *Handler) resultOf(i *invocation, reply *docpb.InvokeResponse) (sdk.Resu
 	var err error
 	if i.results.Relayed {
 		if err = request.HoldResult(ctx, relayedCopies*(len(reply.GetResultJson())+len(i.rest))); err == nil {
-			result = h.linked(i, relayed(reply, i.rest, i.stateless))
+			result, err = h.linked(i, relayed(reply, i.rest, i.stateless))
 		}
 	} else {
 		result = resultOf(reply, i.stateless)

@@ -29,7 +29,7 @@ type Features interface {
 	// Prompt reports whether the prompts of a capability are known, and whether the caller of ctx may get one. Prompts
 	// that are not known may exist. It requests nothing of other capabilities.
 	Prompt(ctx context.Context, capability, prompt string) (known, may bool, err error)
-	// Resources is Prompts for resources and templates of them.
+	// Resources is Prompts for resources and templates of them. A capability whose lists are not known has an offer.
 	Resources(ctx context.Context, wait bool) ([]Offer, error)
 	// Has reports, from memory, whether the caller of ctx sees a capability, and it is one of MCP servers.
 	Has(ctx context.Context, capability string) bool
@@ -40,7 +40,9 @@ type Offer struct {
 	Capability           string
 	Prompts              []*manifest.Feature
 	Reads                bool // the caller may read resources, also those that are not listed
+	Unknown              bool // the lists of resources and templates are not known
 	Resources, Templates []*manifest.Feature
+	URIs                 *manifest.URIs // of Resources and Templates; nil if they are not known
 }
 
 // isFeatureCall reports whether a method calls a feature.
@@ -151,9 +153,9 @@ func cursorOf(capability, key string) string {
 	return base64.RawURLEncoding.EncodeToString(append([]byte(capability+"\n"), sum[:]...))
 }
 
-// add adds a feature, in the form for the client. It returns false if the page is full. key identifies it in the
-// capability.
-func (p *featurePage) add(capability, key string, f *manifest.Feature) bool {
+// add adds a feature, which form returns in the form for the client. It returns false if the page is full. key
+// identifies it in the capability.
+func (p *featurePage) add(capability, key string, form func() *manifest.Feature) bool {
 	cursor := cursorOf(capability, key)
 	if !p.begun && p.after != "" {
 		p.begun = cursor == p.after
@@ -163,15 +165,18 @@ func (p *featurePage) add(capability, key string, f *manifest.Feature) bool {
 		p.next = p.last
 		return false
 	}
-	p.bytes += len(f.Name) + len(f.URI) + len(f.Template) + len(f.Description) + f.Extras.Size()
+	f := form()
+	p.bytes += f.Length()
 	p.items, p.last = append(p.items, f), cursor
 	return true
 }
 
+// addFeature is the type of featurePage's add.
+type addFeature func(capability, key string, form func() *manifest.Feature) bool
+
 // pageOf returns the page of a list. each calls add with each feature until it returns false. If the last feature of
 // the page before no longer exists, the list starts again.
-func pageOf(ctx context.Context, cursor string, each func(add func(capability, key string, f *manifest.Feature) bool)) (
-	*featurePage, error) {
+func pageOf(ctx context.Context, cursor string, each func(add addFeature)) (*featurePage, error) {
 	if text, err := base64.RawURLEncoding.DecodeString(cursor); err != nil || len(text) > 2*maxName ||
 		cursor != "" && !strings.Contains(string(text), "\n") {
 		return nil, refused(http.StatusBadRequest, jsonrpc.CodeInvalidParams, "LIST_INVALID",

@@ -57,12 +57,13 @@ func TestFeaturesOfOthersDelayNothing(t *testing.T) {
 	const link = `{"type":"resource_link","uri":"a:b","name":"x"}`
 	i := &invocation{exchange: &exchange{r: httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil)},
 		req: &docpb.InvokeRequest{CapabilityId: "one"}}
-	if r := h.linked(i, &callResult{items: []byte(link)}); !strings.Contains(string(r.items), "capgate:one:a:b") {
-		t.Errorf("%s", r.items)
+	r, err := h.linked(i, &callResult{items: []byte(link)})
+	if err != nil || !strings.Contains(string(r.items), "capgate:one:a:b") {
+		t.Errorf("%s, %v", r.items, err)
 	}
-	messages := h.linkedMessages(t.Context(), "one", []byte(`[{"role":"user","content":`+link+`}]`))
-	if !strings.Contains(string(messages), "capgate:one:a:b") {
-		t.Errorf("%s", messages)
+	messages, err := h.linkedMessages(t.Context(), "one", []byte(`[{"role":"user","content":`+link+`}]`))
+	if err != nil || !strings.Contains(string(messages), "capgate:one:a:b") {
+		t.Errorf("%s, %v", messages, err)
 	}
 }
 

@@ -67,7 +67,7 @@ func (h *Handler) listPrompts(ctx context.Context, req *sdk.ListPromptsRequest) 
 	if req.Params != nil {
 		cursor = req.Params.Cursor
 	}
-	p, err := pageOf(ctx, cursor, func(add func(string, string, *manifest.Feature) bool) {
+	p, err := pageOf(ctx, cursor, func(add addFeature) {
 		for i := range view.offers {
 			o := &view.offers[i]
 			for _, f := range o.Prompts {
@@ -75,8 +75,11 @@ func (h *Handler) listPrompts(ctx context.Context, req *sdk.ListPromptsRequest) 
 				if !ok {
 					continue
 				}
-				named := *f
-				if named.Name = name; !add(o.Capability, f.Name, &named) {
+				if !add(o.Capability, f.Name, func() *manifest.Feature {
+					named := *f
+					named.Name = name
+					return &named
+				}) {
 					return
 				}
 			}
@@ -151,7 +154,9 @@ func (h *Handler) getPrompt(ctx context.Context, req *sdk.GetPromptRequest) (sdk
 	if err != nil {
 		return nil, err
 	}
-	r.Messages = h.linkedMessages(ctx, capability, r.Messages)
+	if r.Messages, err = h.linkedMessages(ctx, capability, r.Messages); err != nil {
+		return nil, err
+	}
 	return r, nil
 }
 
@@ -222,7 +227,7 @@ func (h *Handler) completesURI(ctx context.Context, ref *sdk.CompleteReference) 
 	}
 	capability, uri, ok := u.resolve(ref.URI)
 	if !ok || !u.reads(capability) {
-		return "", unknownResource(exchangeOf(ctx), ref.URI)
+		return "", u.unresolved(exchangeOf(ctx), ref.URI)
 	}
 	ref.URI = uri
 	return capability, nil

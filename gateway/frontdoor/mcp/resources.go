@@ -15,7 +15,7 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/lib/plainjson"
-	"github.com/capgate/capgate/internal/lib/strictjson"
+	"github.com/capgate/capgate/internal/lib/untrusted"
 	"github.com/capgate/capgate/internal/manifest"
 )
 
@@ -70,17 +70,19 @@ func (h *Handler) pageOfResources(ctx context.Context, cursor string, of func(*O
 		return nil, err
 	}
 	u := newURIs(offers)
-	return pageOf(ctx, cursor, func(add func(string, string, *manifest.Feature) bool) {
+	return pageOf(ctx, cursor, func(add addFeature) {
 		for i := range offers {
 			o := &offers[i]
 			for _, f := range of(o) {
-				named := *f
-				if f.Template != "" {
-					named.Template = u.template(o.Capability, f.Template)
-				} else {
-					named.URI = u.name(o.Capability, f.URI)
-				}
-				if !add(o.Capability, f.URI+f.Template, &named) {
+				if !add(o.Capability, f.URI+f.Template, func() *manifest.Feature {
+					named := *f
+					if f.Template != "" {
+						named.Template = u.template(o.Capability, f.Template)
+					} else {
+						named.URI = u.name(o.Capability, f.URI)
+					}
+					return &named
+				}) {
 					return
 				}
 			}
@@ -98,7 +100,7 @@ func (h *Handler) readResource(ctx context.Context, req *sdk.ReadResourceRequest
 	u := newURIs(offers)
 	capability, uri, ok := u.resolve(p.URI)
 	if !ok || manifest.CheckURI(uri) != nil || !h.cfg.Features.Has(ctx, capability) {
-		return nil, unknownResource(x, p.URI)
+		return nil, u.unresolved(x, p.URI)
 	}
 	args, err := plainjson.Marshal(map[string]string{"uri": uri})
 	if err != nil {
@@ -120,37 +122,13 @@ func (h *Handler) readResource(ctx context.Context, req *sdk.ReadResourceRequest
 	if err != nil {
 		return nil, err
 	}
-	r.Contents = u.contents(capability, r.Contents)
+	if r.Contents, err = u.linksOf(ctx, capability).contents(r.Contents); err != nil {
+		return nil, err
+	}
 	if i.stateless { // a rule may hide the resource at any time
 		r.TTLMs, r.CacheScope = new(int), "private"
 	}
 	return r, nil
-}
-
-// contents returns the contents of a resource with URIs for the caller.
-func (u *uris) contents(capability string, contents json.RawMessage) json.RawMessage {
-	var all []json.RawMessage
-	if json.Unmarshal(contents, &all) != nil {
-		return contents
-	}
-	changed := false
-	for i := range all {
-		var members map[string]json.RawMessage
-		if json.Unmarshal(all[i], &members) != nil {
-			continue
-		}
-		if own, ok := u.member(capability, members); ok {
-			all[i], changed = own, true
-		}
-	}
-	if !changed {
-		return contents
-	}
-	own, err := plainjson.Marshal(all)
-	if err != nil {
-		return contents
-	}
-	return own
 }
 
 const resourceUnknownReason = "RESOURCE_UNKNOWN"
@@ -160,54 +138,59 @@ const resourceUnknown = -32002
 
 // unknownResource returns the error for a resource that does not exist, or that policy hides.
 func unknownResource(x *exchange, uri string) error {
-	p := problem.Own(http.StatusNotFound, codes.NotFound, resourceUnknownReason, fmt.Sprintf("there is no resource "+
-		"%.200q, or a policy hides it, or several servers have it; resources/list has the URIs that you may read", uri))
+	return resourceError(x, uri, "there is no resource %q, or a policy hides it, or several servers have it; "+
+		"resources/list has the URIs that you may read")
+}
+
+// unresolved returns the error for a URI that leads to no server.
+func (u *uris) unresolved(x *exchange, uri string) error {
+	if u.open() && !isQualified(uri) {
+		return resourceError(x, uri, "the server of %q cannot be determined while the resources of a server are not "+
+			"known; retry later, or name the server: capgate:CAPABILITY:URI")
+	}
+	return unknownResource(x, uri)
+}
+
+// resourceError returns an error about a URI, whose format has one verb.
+func resourceError(x *exchange, uri, format string) error {
+	p := problem.Own(http.StatusNotFound, codes.NotFound, resourceUnknownReason,
+		fmt.Sprintf(format, untrusted.Clip(uri, 200)))
 	if p.JSONRPC = resourceUnknown; x.read.isStateless() {
 		p.JSONRPC = jsonrpc.CodeInvalidParams
 	}
 	if p.Metadata == nil {
 		p.Metadata = map[string]string{}
 	}
-	p.Metadata[uriKey] = uri
+	p.Metadata[uriKey] = untrusted.Clip(uri, manifest.MaxURI)
 	return &p
 }
 
 // uriKey is the metadata that becomes the member uri of an error's data (2026-07-28, Resources, "Error Handling").
 const uriKey = "uri"
 
-// linked returns the result of an MCP server's tool with links that lead back to the server. If the rules are
-// unavailable, they are unchanged: the tool has run.
-func (h *Handler) linked(i *invocation, r *callResult) *callResult {
-	if h.cfg.Features == nil || !hasLinks(r.items) {
-		return r
+// linksTo returns the links to a capability in a result. If the rules are unavailable, all of them name it: the call
+// has run.
+func (h *Handler) linksTo(ctx context.Context, capability string) *links {
+	offers, err := h.cfg.Features.Resources(ctx, false)
+	if err != nil {
+		offers = nil
 	}
-	if offers, err := h.cfg.Features.Resources(i.exchange.r.Context(), false); err == nil {
-		r.items = newURIs(offers).links(i.req.GetCapabilityId(), r.items)
+	return newURIs(offers).linksOf(ctx, capability)
+}
+
+// linked returns the result of an MCP server's tool with links that lead back to the server.
+func (h *Handler) linked(i *invocation, r *callResult) (_ *callResult, err error) {
+	if h.cfg.Features != nil && hasLinks(r.items) {
+		r.items, err = h.linksTo(i.exchange.r.Context(), i.req.GetCapabilityId()).items(r.items)
 	}
-	return r
+	return r, err
 }
 
 // linkedMessages returns the messages of a prompt with such links.
-func (h *Handler) linkedMessages(ctx context.Context, capability string, messages json.RawMessage) json.RawMessage {
-	var all []struct {
-		Role    string          `json:"role"`
-		Content json.RawMessage `json:"content"`
+func (h *Handler) linkedMessages(ctx context.Context, capability string, messages json.RawMessage) (
+	json.RawMessage, error) {
+	if !hasLinks(messages) {
+		return messages, nil
 	}
-	if !hasLinks(messages) || strictjson.Unmarshal(messages, &all) != nil {
-		return messages
-	}
-	offers, err := h.cfg.Features.Resources(ctx, false)
-	if err != nil {
-		return messages
-	}
-	u, changed := newURIs(offers), false
-	for i := range all {
-		if own, ok := u.content(capability, all[i].Content); ok {
-			all[i].Content, changed = own, true
-		}
-	}
-	if text, err := plainjson.Marshal(all); changed && err == nil {
-		return text
-	}
-	return messages
+	return h.linksTo(ctx, capability).messages(messages)
 }

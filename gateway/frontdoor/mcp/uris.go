@@ -1,12 +1,9 @@
 package mcp
 
 import (
-	"bytes"
-	"encoding/json"
 	"slices"
 	"strings"
 
-	"github.com/capgate/capgate/internal/lib/plainjson"
 	"github.com/capgate/capgate/internal/manifest"
 )
 
@@ -24,89 +21,78 @@ func isQualified(uri string) bool {
 
 // uris resolves URIs of resources for a caller. A URI that one server alone claims, by listing it or a template of it,
 // is unchanged. All others name their capability.
-type uris struct {
-	readers   []string            // capabilities whose resources the caller may read
-	exact     map[string]string   // by listed URI: its capability; empty means several
-	templates map[string][]string // listed templates by capability
-	schemes   map[string]string   // by scheme of listed templates and resources: its capability; empty means several
+type uris struct{ readers []reader }
+
+// reader is a capability whose resources the caller may read.
+type reader struct {
+	capability string
+	uris       *manifest.URIs // that it lists
+	unknown    bool           // it may list any
 }
 
 func newURIs(offers []Offer) *uris {
-	u := &uris{exact: map[string]string{}, templates: map[string][]string{}, schemes: map[string]string{}}
+	u := new(uris)
 	for i := range offers {
-		o := &offers[i]
-		if !o.Reads {
-			continue
-		}
-		u.readers = append(u.readers, o.Capability)
-		for _, f := range o.Resources {
-			claim(u.exact, f.URI, o.Capability)
-			claim(u.schemes, schemeOf(f.URI), o.Capability)
-		}
-		for _, f := range o.Templates {
-			u.templates[o.Capability] = append(u.templates[o.Capability], f.Template)
-			claim(u.schemes, schemeOf(f.Template), o.Capability)
+		if o := &offers[i]; o.Reads {
+			u.readers = append(u.readers, reader{o.Capability, o.URIs, o.Unknown})
 		}
 	}
 	return u
 }
 
 // reads reports whether the caller may read resources of a capability.
-func (u *uris) reads(capability string) bool { return slices.Contains(u.readers, capability) }
-
-// hasLinks reports whether content may have links or embedded resources.
-func hasLinks(content []byte) bool { return bytes.Contains(content, []byte(`"resource`)) }
-
-// claim records that a capability has a key.
-func claim(of map[string]string, key, capability string) {
-	if before, claimed := of[key]; claimed && before != capability {
-		capability = ""
-	}
-	of[key] = capability
+func (u *uris) reads(capability string) bool {
+	return slices.ContainsFunc(u.readers, func(r reader) bool { return r.capability == capability })
 }
 
-// schemeOf returns the scheme of a URI.
-func schemeOf(uri string) string {
-	scheme, _, _ := strings.Cut(uri, ":")
-	return strings.ToLower(scheme)
+// open reports whether a server of several may claim any URI, because its lists are not known.
+func (u *uris) open() bool {
+	return len(u.readers) > 1 && slices.ContainsFunc(u.readers, func(r reader) bool { return r.unknown })
+}
+
+// lists reports whether a server lists a URI with a scheme.
+func (u *uris) lists(scheme string) bool {
+	return slices.ContainsFunc(u.readers, func(r reader) bool { return r.uris.HasScheme(scheme) })
 }
 
 // claimed returns the capability that alone claims a URI; empty means none or several, which ambiguous tells apart.
 func (u *uris) claimed(uri string) (capability string, ambiguous bool) {
-	capability, listed := u.exact[uri]
-	if listed && capability == "" {
-		return "", true
-	}
-	for _, reader := range u.readers {
-		if reader == capability {
-			continue
-		}
-		for _, template := range u.templates[reader] {
-			if !matches(template, uri) {
-				continue
-			}
-			if capability != "" {
-				return "", true
-			}
-			capability = reader
-			break
+	for i := range u.readers {
+		r := &u.readers[i]
+		switch {
+		case !r.uris.Has(uri):
+		case capability != "":
+			return "", true
+		default:
+			capability = r.capability
 		}
 	}
 	return capability, false
 }
 
-// resolve returns the capability of a URI, and the URI of its server. ok is false if several servers claim it, or none
-// does and the caller may read from several.
+// resolve returns the capability of a URI, and the URI of its server. ok is false if several servers claim it or may
+// claim it, or none does and the caller may read from several.
 func (u *uris) resolve(uri string) (capability, own string, ok bool) {
 	if isQualified(uri) {
 		capability, own, ok = strings.Cut(uri[len(qualifier):], ":")
 		return capability, own, ok && capability != "" && own != ""
 	}
-	capability, ambiguous := u.claimed(uri)
-	if capability == "" && !ambiguous && len(u.readers) == 1 {
-		capability = u.readers[0]
+	if u.open() || manifest.CheckURI(uri) != nil {
+		return "", uri, false
 	}
+	capability = u.sole(u.claimed(uri))
 	return capability, uri, capability != ""
+}
+
+// sole returns the only capability that may have a URI, which claimed returned; empty means none or several.
+func (u *uris) sole(claimed string, ambiguous bool) string {
+	switch {
+	case ambiguous || u.open():
+		return ""
+	case claimed == "" && len(u.readers) == 1:
+		return u.readers[0].capability
+	}
+	return claimed
 }
 
 // name returns the URI for the caller of a server's URI.
@@ -120,114 +106,11 @@ func (u *uris) name(capability, uri string) string {
 // template returns the template for the caller of a server's template. Whether two templates have a URI in common is
 // not decided: their schemes must differ.
 func (u *uris) template(capability, template string) string {
-	if !isQualified(template) && u.schemes[schemeOf(template)] == capability {
-		return template
+	scheme := manifest.SchemeOf(template)
+	if isQualified(template) || u.open() || slices.ContainsFunc(u.readers, func(r reader) bool {
+		return r.capability != capability && r.uris.HasScheme(scheme)
+	}) {
+		return qualified(capability, template)
 	}
-	return qualified(capability, template)
-}
-
-// link is name for a URI in a result. The URI of a page that no server claims stays as it is: clients can open it.
-func (u *uris) link(capability, uri string) string {
-	switch schemeOf(uri) {
-	case "http", "https":
-		if of, ambiguous := u.claimed(uri); of == "" && !ambiguous {
-			return uri
-		}
-	}
-	if manifest.CheckURI(uri) != nil {
-		return uri // it cannot be read
-	}
-	return u.name(capability, uri)
-}
-
-// matches reports whether a URI may be one of a template (RFC 6570): it has the literal parts of the template, in
-// order.
-func matches(template, uri string) bool {
-	before, rest, more := strings.Cut(template, "{")
-	if !strings.HasPrefix(uri, before) {
-		return false
-	}
-	uri = uri[len(before):]
-	for more {
-		var part string
-		_, rest, _ = strings.Cut(rest, "}")
-		part, rest, more = strings.Cut(rest, "{")
-		if !more {
-			return strings.HasSuffix(uri, part)
-		}
-		at := strings.Index(uri, part)
-		if at < 0 {
-			return false
-		}
-		uri = uri[at+len(part):]
-	}
-	return uri == ""
-}
-
-// links rewrites the URIs of links and embedded resources in content, an array without its brackets. Bytes stay
-// encoded.
-func (u *uris) links(capability string, items []byte) []byte {
-	var all []json.RawMessage
-	if json.Unmarshal(append(append([]byte{'['}, items...), ']'), &all) != nil {
-		return items
-	}
-	changed := false
-	for i := range all {
-		if own, ok := u.content(capability, all[i]); ok {
-			all[i], changed = own, true
-		}
-	}
-	if !changed {
-		return items
-	}
-	return bytes.Join(rawOf(all), []byte(","))
-}
-
-func rawOf(all []json.RawMessage) [][]byte {
-	texts := make([][]byte, len(all))
-	for i := range all {
-		texts[i] = all[i]
-	}
-	return texts
-}
-
-// content returns a content with the caller's URI; ok is false if it is unchanged.
-func (u *uris) content(capability string, content json.RawMessage) (own json.RawMessage, ok bool) {
-	var members map[string]json.RawMessage
-	if json.Unmarshal(content, &members) != nil {
-		return nil, false
-	}
-	switch string(members["type"]) {
-	case `"resource_link"`:
-		return u.member(capability, members)
-	case `"resource"`:
-		var resource map[string]json.RawMessage
-		if json.Unmarshal(members["resource"], &resource) != nil {
-			return nil, false
-		}
-		if members["resource"], ok = u.member(capability, resource); ok {
-			own, err := plainjson.Marshal(members)
-			return own, err == nil
-		}
-	}
-	return nil, false
-}
-
-// member returns an object whose uri is that of the caller; ok is false if it is unchanged.
-func (u *uris) member(capability string, members map[string]json.RawMessage) (own json.RawMessage, ok bool) {
-	var uri string
-	if json.Unmarshal(members["uri"], &uri) != nil {
-		return nil, false
-	}
-	named := u.link(capability, uri)
-	if named == uri {
-		return nil, false
-	}
-	text, err := plainjson.Marshal(named)
-	if err != nil {
-		return nil, false
-	}
-	members["uri"] = text
-	own, err = plainjson.Marshal(members)
-	return own, err == nil
+	return template
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"google.golang.org/grpc/codes"
@@ -36,7 +37,8 @@ type featureListing struct {
 	listing
 	has func(*sdk.ServerCapabilities) bool // reports whether a server has these features
 	to  func(*manifest.Features) *[]*manifest.Feature
-	key func(*manifest.Feature) string // identifies a feature in the list
+	// key removes the keys of other kinds, and returns the one that identifies a feature in the list.
+	key func(*manifest.Feature) string
 }
 
 // featureListings returns the lists of all kinds.
@@ -46,19 +48,28 @@ func featureListings() []featureListing {
 			_, _ = cs.ListPrompts(ctx, &sdk.ListPromptsParams{Cursor: cursor})
 		}}, func(c *sdk.ServerCapabilities) bool { return c.Prompts != nil },
 			func(f *manifest.Features) *[]*manifest.Feature { return &f.Prompts },
-			func(f *manifest.Feature) string { return f.Name }},
+			func(f *manifest.Feature) string {
+				f.URI, f.Template = "", ""
+				return f.Name
+			}},
 		{listing{"resources/list", "resources", "resources",
 			func(ctx context.Context, cs *sdk.ClientSession, cursor string) {
 				_, _ = cs.ListResources(ctx, &sdk.ListResourcesParams{Cursor: cursor})
 			}}, func(c *sdk.ServerCapabilities) bool { return c.Resources != nil },
 			func(f *manifest.Features) *[]*manifest.Feature { return &f.Resources },
-			func(f *manifest.Feature) string { return f.URI }},
+			func(f *manifest.Feature) string {
+				f.Template = ""
+				return f.URI
+			}},
 		{listing{"resources/templates/list", "resourceTemplates", "templates of resources",
 			func(ctx context.Context, cs *sdk.ClientSession, cursor string) {
 				_, _ = cs.ListResourceTemplates(ctx, &sdk.ListResourceTemplatesParams{Cursor: cursor})
 			}}, func(c *sdk.ServerCapabilities) bool { return c.Resources != nil },
 			func(f *manifest.Features) *[]*manifest.Feature { return &f.Templates },
-			func(f *manifest.Feature) string { return f.Template }},
+			func(f *manifest.Feature) string {
+				f.URI = ""
+				return f.Template
+			}},
 	}
 }
 
@@ -110,6 +121,8 @@ func (v *server) featuresIn(kind featureListing, list []json.RawMessage) (all []
 			err = errMember
 		case seen[key]:
 			err = errors.New("the server lists it twice")
+		case f.Template != "" && len(all) == manifest.MaxTemplates:
+			err = fmt.Errorf("the server lists more than %d templates", manifest.MaxTemplates)
 		default:
 			err = f.Check(key)
 		}

@@ -155,7 +155,10 @@ type offersOf struct{ toolsOf }
 
 // Prompts implements mcp.Features.
 func (t offersOf) Prompts(ctx context.Context, wait bool) ([]mcp.Offer, error) {
-	return t.offers(ctx, wait, func(o *mcp.Offer, of *manifest.Features) error {
+	all, err := t.offers(ctx, wait, func(o *mcp.Offer, of *manifest.Features) error {
+		if of == nil { // a server that is down hides nothing but itself
+			return nil
+		}
 		for _, p := range of.Prompts {
 			usable, err := t.Usable.Usability(ctx, &web.From(ctx).Identity, o.Capability, manifest.PromptPrefix+p.Name)
 			if err != nil {
@@ -167,6 +170,7 @@ func (t offersOf) Prompts(ctx context.Context, wait bool) ([]mcp.Offer, error) {
 		}
 		return nil
 	})
+	return slices.DeleteFunc(all, func(o mcp.Offer) bool { return o.Unknown }), err
 }
 
 // Prompt implements mcp.Features.
@@ -186,15 +190,15 @@ func (t offersOf) Prompt(ctx context.Context, capability, prompt string) (known,
 func (t offersOf) Resources(ctx context.Context, wait bool) ([]mcp.Offer, error) {
 	return t.offers(ctx, wait, func(o *mcp.Offer, of *manifest.Features) (err error) {
 		o.Reads, err = t.Usable.Usability(ctx, &web.From(ctx).Identity, o.Capability, manifest.ReadResource)
-		if o.Reads {
-			o.Resources, o.Templates = of.Resources, of.Templates
+		if o.Reads && of != nil {
+			o.Resources, o.Templates, o.URIs = of.Resources, of.Templates, of.URIs
 		}
 		return err
 	})
 }
 
-// offers returns an offer of each fleet of MCP servers that the caller of ctx sees and whose features are known, in the
-// order of ids. If wait is true, it waits for first lists. fill adds those features that the caller may use.
+// offers returns an offer of each fleet of MCP servers that the caller of ctx sees, in the order of ids. If wait is
+// true, it waits for first lists. fill adds the features that the caller may use; nil means they are not known.
 func (t offersOf) offers(ctx context.Context, wait bool, fill func(*mcp.Offer, *manifest.Features) error) (
 	all []mcp.Offer, _ error) {
 	caller := &web.From(ctx).Identity
@@ -207,10 +211,7 @@ func (t offersOf) offers(ctx context.Context, wait bool, fill func(*mcp.Offer, *
 		if found[i] == nil && wait {
 			found[i] = t.features.of(ctx, id)
 		}
-		if found[i] == nil { // a server that is down hides nothing but itself
-			continue
-		}
-		o := mcp.Offer{Capability: id}
+		o := mcp.Offer{Capability: id, Unknown: found[i] == nil}
 		if err := fill(&o, found[i]); err != nil {
 			return nil, err
 		}
