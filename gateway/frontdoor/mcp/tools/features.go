@@ -28,6 +28,7 @@ type features struct {
 	router *router.Router
 	list   func(ctx context.Context, capability string) ([]byte, error)
 	wait   time.Duration
+	limit  time.Duration // of a request
 
 	leaving context.Context // ends the requests
 	slots   chan struct{}
@@ -49,7 +50,7 @@ type listedFeatures struct {
 // newFeatures returns features whose requests end with leaving. The caller must close it.
 func newFeatures(leaving context.Context, of *router.Router,
 	list func(ctx context.Context, capability string) ([]byte, error)) *features {
-	return &features{router: of, list: list, wait: featuresWait, leaving: leaving,
+	return &features{router: of, list: list, wait: featuresWait, limit: featuresTimeout, leaving: leaving,
 		slots: make(chan struct{}, featuresAtOnce), all: map[string]*listedFeatures{}}
 }
 
@@ -135,7 +136,7 @@ func (f *features) of(ctx context.Context, capability string) *manifest.Features
 }
 
 func (f *features) request(capability string) (*manifest.Features, error) {
-	ctx, cancel := context.WithTimeout(f.leaving, featuresTimeout)
+	ctx, cancel := context.WithTimeout(f.leaving, f.limit)
 	defer cancel()
 	select {
 	case f.slots <- struct{}{}:

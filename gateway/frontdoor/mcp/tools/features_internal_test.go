@@ -35,7 +35,7 @@ func startServed(t *testing.T, wait time.Duration) (*features, *served) {
 	ctx, stop := context.WithCancel(context.Background())
 	s := &served{responses: make(chan string)}
 	f := newFeatures(ctx, router.New(table), s.list)
-	f.wait = wait
+	f.wait, f.limit = wait, check.Patience
 	t.Cleanup(func() {
 		stop()
 		f.close()
