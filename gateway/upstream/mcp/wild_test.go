@@ -1,6 +1,7 @@
 package mcp_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -268,10 +269,13 @@ func TestSlowRedirects(t *testing.T) {
 	t.Parallel()
 	r := newRemote(t, false)
 	var n atomic.Int32
+	ctx, end := context.WithCancel(within(t)) // of the probe
+	defer end()
 	r.handle(func(w http.ResponseWriter, q *http.Request, _ string) bool {
 		if n.Add(1) == 1 {
 			http.Redirect(w, q, "https://example.com/mcp/", http.StatusPermanentRedirect)
 		} else {
+			end()
 			<-q.Context().Done()
 		}
 		return true
@@ -279,7 +283,7 @@ func TestSlowRedirects(t *testing.T) {
 	servers := mcp.Open(upstream.Options{})
 	check.Cleanup(t, servers.Close)
 	servers.Set([]upstream.Fleet{{Capability: id, Backends: []string{r.URL}, Protocol: &mcp.Settings{}}})
-	result := servers.Probe(id).(health.Direct).ProbeAddr(within(t), r.URL)
+	result := servers.Probe(id).(health.Direct).ProbeAddr(ctx, r.URL)
 	if !strings.HasPrefix(result.Reason, "the MCP server redirects to https://example.com/mcp/: HTTP 308") {
 		t.Errorf("%+v", result)
 	}
