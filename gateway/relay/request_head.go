@@ -2,7 +2,7 @@ package relay
 
 import "github.com/capgate/capgate/gateway/relay/hpack"
 
-// requestHead is what a stream holds of its request until the response starts.
+// requestHead holds the state of a stream that belongs to its request. It is released when the response starts.
 type requestHead struct {
 	head      *hpack.List
 	names     nameSet // of head, when the Handler reads it; 0 means not computed

@@ -6,7 +6,8 @@ import (
 	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
-// fresh is how long a replica counts that says nothing: with a thousand replicas, two publications may fail.
+// fresh is the time after which a silent replica is no longer listed. It is longer than three intervals of publications
+// of a thousand replicas.
 const fresh = 35 * time.Second
 
 // Replica is what a replica says of itself.

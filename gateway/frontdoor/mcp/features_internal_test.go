@@ -10,7 +10,7 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// ruledFeatures are those of the capability one, of which a rule hides the prompt secret.
+// ruledFeatures has the features of the capability one. A rule hides its prompt secret.
 type ruledFeatures struct {
 	t      *testing.T
 	listed bool

@@ -59,8 +59,8 @@ func age(f *features, capability string) {
 
 const onePrompt = `{"prompts":[{"name":"greet"}]}`
 
-// TestOldFeatures: a server that no longer answers delays nobody that knows its list, also after a failure. One request
-// at a time reaches it.
+// TestOldFeatures: callers get the known list of a server at once while the server does not answer, also after a
+// failure. One request at a time reaches it.
 func TestOldFeatures(t *testing.T) {
 	t.Parallel()
 	f, s := startServed(t, check.Patience)
