@@ -242,7 +242,7 @@ func (r *reader) read(ctx context.Context, of kubeapi.Key) {
 			if ctx.Err() != nil {
 				return
 			}
-			one := r.parsed(object.Data[key], key)
+			one := r.parsed(object.Data[key], textKey{of, key})
 			one.asked, one.version = version, object.ResourceVersion
 			r.keep(textKey{of, key}, one)
 		}
@@ -275,27 +275,48 @@ func (r *reader) keep(text textKey, one reading) {
 	r.done()
 }
 
-// parsed returns what a text says. A text that is known is not parsed again.
-func (r *reader) parsed(text, key string) (one reading) {
-	if text == "" {
-		return reading{problem: fmt.Sprintf("has no key %.64q", key)}
+// parsed returns what a text says. A text that is known is parsed again only for its document, if that fits and is not
+// held.
+func (r *reader) parsed(data string, text textKey) (one reading) {
+	if data == "" {
+		return reading{problem: fmt.Sprintf("has no key %.64q", text.key)}
 	}
-	one.sum = registry.NewManifest(text).Sum
-	r.mu.Lock()
-	for _, other := range r.readings {
-		if other.sum == one.sum && (other.problem != "" || other.document != nil) {
-			r.mu.Unlock()
-			return other
-		}
+	one.sum = registry.NewManifest(data).Sum
+	if same, known := r.known(one.sum, r.fits(text)); known {
+		return same
 	}
-	r.mu.Unlock()
-	document, refusal := r.parse(text)
+	document, refusal := r.parse(data)
 	if refusal != nil {
 		one.problem = "has no valid manifest: " + untrusted.Beginning(refusal.Message, problemLength)
 		return one
 	}
 	one.document, one.capability, one.size = document, document.Capability(), document.Size()
 	return one
+}
+
+// known returns a reading of the same text, if there is one with all that is needed.
+func (r *reader) known(sum registry.Sum, withDocument bool) (same reading, known bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, one := range r.readings {
+		if one.sum != sum {
+			continue
+		}
+		if one.problem != "" || one.document != nil {
+			return one, true
+		}
+		if !withDocument {
+			same, known = one, true
+		}
+	}
+	return same, known
+}
+
+// fits reports whether the manifest of a text is within the share of its namespace.
+func (r *reader) fits(text textKey) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.needs[text.Key].keys[text.key]
 }
 
 // await returns when the texts that are needed now and have never been read have been read or cannot be. The error is
