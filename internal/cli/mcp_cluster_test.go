@@ -127,19 +127,7 @@ func startMCPApprovals(t *testing.T) *mcpApprovals {
 // next returns the id of the next pending approval.
 func (c *mcpApprovals) next(t *testing.T) (id string) {
 	t.Helper()
-	return c.nextIn(t, "pending")
-}
-
-// nextIn returns the id of the next approval that reaches a state.
-func (c *mcpApprovals) nextIn(t *testing.T, state string) (id string) {
-	t.Helper()
-	for {
-		e, err := c.events.Recv()
-		check.Must(t, err)
-		if e.GetApproval().GetState() == state {
-			return e.GetApproval().GetId()
-		}
-	}
+	return nextIn(t, c.events, "pending")
 }
 
 func (c *mcpApprovals) approve(t *testing.T, id string) {
@@ -283,7 +271,7 @@ func (c *mcpApprovals) lateAnswer(t *testing.T, text, revision string, _ bool) {
 	if r, err := s.echo(t, text); err == nil {
 		t.Errorf("%s: a call outlives its gateway: %+v", text, r)
 	}
-	c.nextIn(t, "approved")
+	nextIn(t, c.events, "approved")
 	r, err := s.echo(t, text)
 	if echoed(t, text, r, err); forms.Load() != 1 {
 		t.Errorf("%s: %d forms", text, forms.Load())

@@ -40,6 +40,21 @@ func TestCallersSeeTheirOwnCalls(t *testing.T) {
 		defer resp.Body.Close()
 		return resp.StatusCode
 	}
+	// calls returns those of a key, the last one first, and the whole list.
+	calls := func(key string) (all []string, text string) {
+		_, text = request(t.Context(), t, http.MethodGet, "http://"+public+"/v1/calls", credentials[key])
+		var list struct {
+			Calls []struct{ Capability, Tool, Reason string }
+		}
+		if err := json.Unmarshal([]byte(text), &list); err != nil {
+			t.Fatal(err, text)
+		}
+		for _, c := range list.Calls {
+			all = append(all, strings.TrimSpace(c.Capability+" "+c.Tool+" "+c.Reason))
+		}
+		return all, text
+	}
+	sent := map[string]int{}
 	for _, one := range []struct {
 		key, path, body string
 		status          int
@@ -51,28 +66,20 @@ func TestCallersSeeTheirOwnCalls(t *testing.T) {
 		if status := send(one.key, one.path, one.body); status != one.status {
 			t.Errorf("%s: %d", one.path, status)
 		}
+		sent[one.key]++
+		check.Until(t, "the call to be recorded, before the next one", func() (bool, string) {
+			all, text := calls(one.key)
+			return len(all) == sent[one.key], text
+		})
 	}
-	want := map[string]string{
+	for key, want := range map[string]string{
 		"acme": "NO_SUCH_PATH, x CAPABILITY_UNKNOWN, weather get_current_weather, " +
 			"weather get_current_weather INVALID_BODY",
 		"other": "weather get_current_weather", "globex": "weather get_current_weather",
-	}
-	for key, want := range want {
-		check.Until(t, "the calls of "+key, func() (bool, string) {
-			_, text := request(t.Context(), t, http.MethodGet, "http://"+public+"/v1/calls",
-				credentials[key])
-			var list struct {
-				Calls []struct{ Capability, Tool, Reason string }
-			}
-			var got []string
-			if err := json.Unmarshal([]byte(text), &list); err != nil {
-				return false, text
-			}
-			for _, c := range list.Calls {
-				got = append(got, strings.TrimSpace(c.Capability+" "+c.Tool+" "+c.Reason))
-			}
-			return strings.Join(got, ", ") == want && !strings.Contains(text, "canary") &&
-				!strings.Contains(text, backends[0]), text
-		})
+	} {
+		all, text := calls(key)
+		if strings.Join(all, ", ") != want || strings.Contains(text, "canary") || strings.Contains(text, backends[0]) {
+			t.Errorf("the calls of %s: %s", key, text)
+		}
 	}
 }
