@@ -24,8 +24,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// server serves a page for each thing that a client must not do. conns counts its connections.
-func server(t *testing.T) (at string, conns *atomic.Int32) {
+// server serves a page for each thing that a client must not do.
+func server(t *testing.T) (at string) {
 	t.Helper()
 	mux := http.NewServeMux()
 	mux.HandleFunc("/redirect", func(w http.ResponseWriter, r *http.Request) {
@@ -40,22 +40,12 @@ func server(t *testing.T) (at string, conns *atomic.Int32) {
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
 	})
-	mux.HandleFunc("/cookie", func(w http.ResponseWriter, r *http.Request) {
-		http.SetCookie(w, &http.Cookie{Name: "a", Value: "b"})
-	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, r.Header.Get("Cookie")+r.Header.Get("Accept-Encoding"))
 	})
-	conns = new(atomic.Int32)
-	s := httptest.NewUnstartedServer(mux)
-	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-		if state == http.StateNew {
-			conns.Add(1)
-		}
-	}
-	s.Start()
+	s := httptest.NewServer(mux)
 	t.Cleanup(s.Close)
-	return s.URL, conns
+	return s.URL
 }
 
 // get returns the status and the body of a response.
@@ -79,7 +69,7 @@ func get(t *testing.T, c *http.Client, at string) (string, error) {
 // TestBounds: a server can neither send a client elsewhere, nor fill its memory with headers, nor hold it.
 func TestBounds(t *testing.T) {
 	t.Parallel()
-	at, _ := server(t)
+	at := server(t)
 	for name, test := range map[string]struct {
 		config     httpclient.Config
 		path, want string
@@ -110,31 +100,50 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestNothingIsKept: a client sends no cookie, and does not share more connections than it may have.
+// TestNothingIsKept: a client sends no cookie, and has no more connections at once than it may have. It may replace one
+// that a busy machine has delayed.
 func TestNothingIsKept(t *testing.T) {
 	t.Parallel()
-	at, conns := server(t)
+	var handled, most atomic.Int32
+	var first sync.Once
+	more := make(chan struct{}, 40)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if n := handled.Add(1); n > 1 {
+			most.Store(n)
+			more <- struct{}{}
+		}
+		first.Do(func() {
+			select { // a second connection would bring a request now
+			case <-more:
+			case <-time.After(100 * time.Millisecond):
+			}
+		})
+		http.SetCookie(w, &http.Cookie{Name: "a", Value: "b"})
+		_, _ = io.WriteString(w, r.Header.Get("Cookie"))
+		handled.Add(-1)
+	}))
+	t.Cleanup(s.Close)
 	c := httpclient.New(httpclient.Config{MaxConns: 1, MaxIdle: 1})
 	defer c.CloseIdleConnections()
 	var all sync.WaitGroup
 	for range 20 {
 		all.Go(func() {
-			for _, path := range []string{"/cookie", "/"} {
-				resp, err := c.Get(at + path)
+			for range 2 {
+				resp, err := c.Get(s.URL)
 				if err != nil {
 					t.Error(err)
 					return
 				}
 				if text, err := io.ReadAll(resp.Body); err != nil || len(text) > 0 {
-					t.Errorf("%s: %q, %v", path, text, err)
+					t.Errorf("%q, %v", text, err)
 				}
 				_ = resp.Body.Close()
 			}
 		})
 	}
 	all.Wait()
-	if n := conns.Load(); n != 1 {
-		t.Errorf("%d connections", n)
+	if n := most.Load(); n > 0 {
+		t.Errorf("%d requests at once over one connection", n)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/backoff"
 	"github.com/capgate/capgate/internal/lib/kubeapi"
 	"github.com/capgate/capgate/internal/registry"
 )
@@ -28,6 +29,7 @@ func newTurns(all ...string) *turns {
 		return ofC{}, nil
 	}}, func() {})
 	x.pause = noPause
+	x.wait = backoff.Backoff{First: time.Hour, Max: time.Hour}
 	x.fetch = func(_ context.Context, of kubeapi.Key, version string) (*configMap, error) {
 		x.order = append(x.order, of.Namespace+"/"+of.Name)
 		if x.failed[of] {

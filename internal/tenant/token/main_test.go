@@ -4,13 +4,13 @@ import (
 	"context"
 	"log/slog"
 	"os"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/tenant/token"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clocktest"
 	"github.com/capgate/capgate/internal/testkit/issuertest"
 )
 
@@ -32,24 +32,6 @@ func directory() *tenant.Directory {
 	return d
 }
 
-// clock is the system's clock with an offset.
-type clock struct {
-	mu   sync.Mutex
-	more time.Duration
-}
-
-func (c *clock) now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return time.Now().Add(c.more)
-}
-
-func (c *clock) add(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.more += d
-}
-
 // configOf returns the configuration of most tests.
 func configOf(i *issuertest.Issuer, change func(*token.Issuer)) token.Issuer {
 	c := token.Issuer{
@@ -67,11 +49,11 @@ func configOf(i *issuertest.Issuer, change func(*token.Issuer)) token.Issuer {
 }
 
 // start runs a Verifier until the test ends.
-func start(t testing.TB, clock *clock, issuers ...token.Issuer) *token.Verifier {
+func start(t testing.TB, clock *clocktest.Clock, issuers ...token.Issuer) *token.Verifier {
 	t.Helper()
 	var o token.Options
 	if clock != nil {
-		o.Now = clock.now
+		o.Now = clock.Now
 	}
 	return startWith(t, directory(), o, issuers...)
 }

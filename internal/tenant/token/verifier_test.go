@@ -273,14 +273,14 @@ func TestBoundedMemory(t *testing.T) {
 // TestExpiry: a cached token expires, including the leeway.
 func TestExpiry(t *testing.T) {
 	t.Parallel()
-	i, clock := issuertest.Start(t), &clock{}
+	i, clock := issuertest.Start(t), clocktest.New(time.Now())
 	v := start(t, clock, configOf(i, nil))
-	raw := i.Token(t, map[string]any{"exp": time.Now().Add(10 * time.Minute).Unix()})
+	raw := i.Token(t, map[string]any{"exp": clock.Now().Add(10 * time.Minute).Unix()})
 	for _, step := range []struct {
 		more   time.Duration
 		reason string
 	}{{0, ""}, {10 * time.Minute, ""}, {time.Minute, "CREDENTIAL_EXPIRED"}, {time.Hour, "CREDENTIAL_EXPIRED"}} {
-		clock.add(step.more)
+		clock.Add(step.more)
 		want(t, v, step.more.String(), raw, step.reason)
 	}
 }

@@ -243,7 +243,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, plural, namespace
 	seconds, _ := strconv.Atoi(query.Get("timeoutSeconds"))
 	s.mu.Lock()
 	old, how, message := from < s.oldest, s.expiring, fmt.Sprintf(expiredText, from, s.oldest)
-	next := 0
+	next, ending := 0, s.over
 	s.watches++
 	s.mu.Unlock()
 	defer func() {
@@ -270,7 +270,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, plural, namespace
 		return
 	}
 	over := time.After(time.Duration(seconds) * time.Second)
-	for {
+	for ended := false; ; {
 		s.mu.Lock()
 		pending, wake := s.events[next:], s.changed
 		next = len(s.events)
@@ -289,10 +289,15 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, plural, namespace
 			}
 		}
 		_ = flush.Flush()
+		if ended {
+			return
+		}
 		select {
 		case <-wake:
 		case <-over:
-			return
+			ended = true
+		case <-ending:
+			ended = true
 		case <-cut:
 			panic(http.ErrAbortHandler)
 		case <-r.Context().Done():

@@ -36,6 +36,7 @@ type Server struct {
 	events   []change
 	changed  chan struct{} // closed and replaced with each event
 	cut      chan struct{} // closed and replaced by Cut
+	over     chan struct{} // closed and replaced by EndWatches
 	token    string
 	denied   map[string]bool // verb and resource, as in "watch endpointslices"
 	pair     tls.Certificate
@@ -71,7 +72,7 @@ const (
 func Start(t testing.TB) *Server {
 	t.Helper()
 	s := &Server{version: 100, oldest: 1, objects: map[string]Object{}, changed: make(chan struct{}),
-		cut: make(chan struct{}), denied: map[string]bool{}, requests: map[string]int{},
+		cut: make(chan struct{}), over: make(chan struct{}), denied: map[string]bool{}, requests: map[string]int{},
 		queries: map[string][]url.Values{}, arrived: make(chan struct{}, 1)}
 	dir := t.TempDir()
 	s.CAFile, s.TokenFile = filepath.Join(dir, "ca.crt"), filepath.Join(dir, "token")
@@ -213,6 +214,14 @@ func (s *Server) Cut() {
 	s.mu.Lock()
 	close(s.cut)
 	s.cut = make(chan struct{})
+	s.mu.Unlock()
+}
+
+// EndWatches ends all watches as their timeouts do, after the events so far.
+func (s *Server) EndWatches() {
+	s.mu.Lock()
+	close(s.over)
+	s.over = make(chan struct{})
 	s.mu.Unlock()
 }
 
