@@ -29,12 +29,12 @@ func TestLargePages(t *testing.T) {
 		s.Put(plural, "a", name, kubetest.Object{"addressType": "IPv4", "unused": large})
 		want = append(want, "a/"+name+" IPv4")
 	}
-	f := follow(t, s, slicesIn("a"), kubeapi.Options{})
+	f := follow(t, s, slicesIn("a"), kubeapi.Options{PageSize: 50})
 	f.has(t, want...)
 	if state := f.until(t, "an established watch", followed); state.Failures != 0 || state.Lists != 1 {
 		t.Errorf("%+v", state)
 	}
-	if n := s.Requests("list", plural); n != 5 { // of 100, 50 and 25 objects, and twice of 12
+	if n := s.Requests("list", plural); n != 4 { // of 50 and 25 objects, and twice of 12
 		t.Errorf("%d requests", n)
 	}
 }
@@ -44,7 +44,7 @@ func TestObjectBeyondAPage(t *testing.T) {
 	t.Parallel()
 	s := kubetest.Start(t)
 	s.Put(plural, "a", "one", kubetest.Object{"unused": strings.Repeat(large, 16)})
-	f := follow(t, s, slicesIn("a"), kubeapi.Options{})
+	f := follow(t, s, slicesIn("a"), kubeapi.Options{PageSize: 2})
 	f.until(t, "a failure", func(s kubeapi.State) bool {
 		return s.Err != nil && strings.Contains(s.Err.Error(), "a page is larger than 16777216 bytes")
 	})

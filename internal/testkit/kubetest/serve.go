@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -236,6 +237,18 @@ func (c *change) as(selector string) string {
 	return ""
 }
 
+// event returns the event of a change in a watch; "": it has none.
+func (c *change) event(plural, namespace string, query url.Values) (kind string, object Object) {
+	switch {
+	case c.kind == "BOOKMARK" && query.Get("allowWatchBookmarks") == "true":
+		return c.kind, Object{"kind": kinds[plural].kind, "apiVersion": kinds[plural].version,
+			"metadata": Object{"resourceVersion": strconv.Itoa(c.version), "creationTimestamp": nil}}
+	case c.plural == plural && (namespace == "" || c.in == namespace) && named(c.key, query.Get("fieldSelector")):
+		return c.as(query.Get("labelSelector")), c.object
+	}
+	return "", nil
+}
+
 // watch sends the events after a version, until the time of the watch is over, it is cut, or the client leaves.
 func (s *Server) watch(w http.ResponseWriter, r *http.Request, plural, namespace string, cut <-chan struct{}) {
 	query := r.URL.Query()
@@ -276,16 +289,11 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, plural, namespace
 		next = len(s.events)
 		s.mu.Unlock()
 		for _, c := range pending {
-			switch {
-			case c.version <= from:
-			case c.kind == "BOOKMARK" && query.Get("allowWatchBookmarks") == "true":
-				send("BOOKMARK", Object{"kind": kinds[plural].kind, "apiVersion": kinds[plural].version,
-					"metadata": Object{"resourceVersion": strconv.Itoa(c.version), "creationTimestamp": nil}})
-			case c.plural == plural && (namespace == "" || c.in == namespace) &&
-				named(c.key, query.Get("fieldSelector")):
-				if kind := c.as(query.Get("labelSelector")); kind != "" {
-					send(kind, c.object)
-				}
+			if c.version <= from {
+				continue
+			}
+			if kind, object := c.event(plural, namespace, query); kind != "" {
+				send(kind, object)
 			}
 		}
 		_ = flush.Flush()
