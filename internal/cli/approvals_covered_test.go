@@ -31,7 +31,7 @@ func TestCallersThatWaitAreReleased(t *testing.T) {
 				"http://"+public[i%2]+"/v1/capabilities/caps/tools/echo",
 				strings.NewReader(`{"n":`+strconv.Itoa(i)+`}`))
 			check.Must(t, err)
-			for name, value := range map[string]string{"Content-Type": "application/json", "Prefer": "wait=20",
+			for name, value := range map[string]string{"Content-Type": "application/json", "Prefer": "wait=60",
 				"X-User-Id": "ann", "X-Session-Id": "s-" + remember} {
 				req.Header.Set(name, value)
 			}

@@ -81,10 +81,10 @@ func (c *cluster) startGateways(t *testing.T, interval time.Duration, backends [
 	c.wait(t, "all to be up", c.gateways, allUp)
 }
 
-// clusterConfig returns a configuration of gateways that notice failures soon. The readers' tool may be called
-// twice.
+// clusterConfig returns a configuration of gateways that notice failures of backends soon, and that wait for Redis on a
+// busy machine. The readers' tool may be called twice.
 func clusterConfig(redis string, interval time.Duration, backends []string) string {
-	more := fmt.Sprintf("redis: {url: '%s', timeout: 1s}\nreplicas: {heartbeat: 500ms}", redis)
+	more := fmt.Sprintf("redis: {url: '%s', timeout: 10s}\nreplicas: {heartbeat: 500ms}", redis)
 	fleet := fmt.Sprintf("idempotent: [%s], health: {interval: %v, timeout: %[2]v}, ejection: {base: 500ms}", readTool,
 		interval)
 	return strings.Replace(configOf(more, backends...), patientProbes, fleet, 1)

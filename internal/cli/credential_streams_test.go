@@ -54,16 +54,19 @@ func TestStreamsEndWithTheirCredential(t *testing.T) {
 			TLSClientConfig: &tls.Config{RootCAs: authority.Pool, Certificates: certs}})}}
 		return v.events(base + "/v1/approvals/events")
 	}
-	expires := time.Now().Add(8 * time.Second).Unix()
 	token := func(claims map[string]any) string {
 		claims["scope"] = "read role.viewer"
 		return issuer.Token(t, claims)
 	}
-	short := token(map[string]any{"sub": "bob", "tenant_id": "initech", "exp": expires})
 	long := token(map[string]any{"sub": "bob", "tenant_id": "initech"})
 	ends, lasts := map[string]<-chan struct{}{}, map[string]<-chan struct{}{}
+	const ofShort = "token that expires"
+	for port, base := range map[string]string{"": "https://" + admin, ", public port": "http://" + public} {
+		ends[ofShort+port] = follow(base, token(map[string]any{"sub": "bob", "tenant_id": "initech",
+			"exp": time.Now().Add(8 * time.Second).Unix()}))
+	}
 	for name, credential := range map[string]string{"operator": keys["operator"], "tenant's": keys["tenant's"],
-		"token of a tenant": token(map[string]any{"sub": "bob", "tenant_id": "globex"}), "token that expires": short,
+		"token of a tenant": token(map[string]any{"sub": "bob", "tenant_id": "globex"}),
 		"token of a person": token(map[string]any{"sub": "ann", "tenant_id": "umbrella"})} {
 		ends[name] = follow("https://"+admin, credential)
 		if name != "operator" && name != "token of a person" {

@@ -35,7 +35,7 @@ func startKeyed(t *testing.T, more ...string) *keyedGateways {
 	g := &keyedGateways{redis: redistest.Start(t)}
 	backend := gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr
 	config := writeConfig(t, configOf("redis: {url: '"+g.redis.URL()+
-		"', timeout: 2s}\noverload: {max_delay: 10s}\nidentity: {store: redis}\n"+strings.Join(more, "\n"), backend))
+		"', timeout: 5s}\noverload: {max_delay: 10s}\nidentity: {store: redis}\n"+strings.Join(more, "\n"), backend))
 	g.config = config
 	for range 3 {
 		_, public, admin := serve(t, nil, "--config", config)

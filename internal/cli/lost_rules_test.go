@@ -19,7 +19,8 @@ import (
 func TestLostRulesBlock(t *testing.T) {
 	t.Parallel()
 	redis, capability := redistest.Start(t), gatewaytest.NewCapability("first")
-	file := writeConfig(t, configOf("policies: {}\nredis: "+redis.URL(), capability.Serve(t, call.Doc).Addr))
+	file := writeConfig(t, configOf("policies: {}\nredis: {url: '"+redis.URL()+"', timeout: 5s}",
+		capability.Serve(t, call.Doc).Addr))
 	_, _, first := serve(t, nil, "--config", file)
 	if exit, _, errs := capgatePolicy(t, first, "accept-loss"); exit != exitRefused ||
 		!strings.Contains(errs, "RULES_NOT_LOST") {

@@ -51,7 +51,7 @@ func until(t *testing.T, client docpb.CapabilityClient, user, tool string, want 
 func TestPoliciesOfAllReplicas(t *testing.T) {
 	t.Parallel()
 	redis, capability := redistest.Start(t), gatewaytest.NewCapability("first")
-	file := writeConfig(t, strings.Replace(configOf("policies: {}\nredis: "+redis.URL(),
+	file := writeConfig(t, strings.Replace(configOf("policies: {}\nredis: {url: '"+redis.URL()+"', timeout: 5s}",
 		capability.Serve(t, call.Doc).Addr), "policy: allow", "policy: block", 1))
 	a, publicA, adminA := serve(t, nil, "--config", file)
 	b, publicB, adminB := serve(t, nil, "--config", file)

@@ -100,7 +100,7 @@ func TestRegisterKilled(t *testing.T) {
 	t.Parallel()
 	backend := gatewaytest.NewCapability("b").Serve(t, call.Doc)
 	p, public, admin := serve(t, nil, "--config", registryConfig(t, ""))
-	registrar := register(t, admin, backend.Addr, "--ttl", "1s")
+	registrar := register(t, admin, backend.Addr, "--ttl", "3s")
 	waitBackends(t, admin, 1)
 	callOnce(t, dial(t, public))
 	registrar.signal(t, syscall.SIGKILL)

@@ -37,10 +37,13 @@ func rows(t *testing.T, admin string, args ...string) (all [][]string, text stri
 func waitStatus(t *testing.T, admin, backend, state string) {
 	t.Helper()
 	check.Until(t, backend+" to be "+state, func() (bool, string) {
-		all, text := rows(t, admin)
+		exit, text, stderr := runProgram(t, []string{"CAPGATE_ADMIN=" + admin}, "status")
+		if exit != 0 {
+			return false, stderr // a busy gateway may not respond in time
+		}
 		found, other := false, false
-		for _, row := range all {
-			if len(row) > 2 && row[1] == backend {
+		for line := range strings.Lines(text) {
+			if row := strings.Fields(line); len(row) > 2 && row[1] == backend {
 				found, other = true, other || row[2] != state
 			}
 		}
