@@ -2,7 +2,7 @@ package check
 
 import (
 	"fmt"
-	"runtime/debug"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +10,9 @@ import (
 
 // bubbleTime is the real time that a bubble may take. Some have thousands of actors, and waits in them take none.
 const bubbleTime = 4 * Patience
+
+// maxStacks bounds the stacks of all goroutines, in bytes.
+const maxStacks = 16 << 20
 
 // Bubble runs f in a synctest bubble. Where something ticks there, a wait for what never comes would turn the clock for
 // ever. After bubbleTime the test binary ends instead, with the stacks of all goroutines.
@@ -21,8 +24,10 @@ func Bubble(t *testing.T, f func(t *testing.T)) {
 func bubble(t *testing.T, most time.Duration, f func(t *testing.T)) {
 	t.Helper()
 	watch := time.AfterFunc(most, func() {
-		debug.SetTraceback("all")
-		panic(fmt.Sprintf("the bubble of %s has not ended after %v", t.Name(), most))
+		// The traceback of a panic may lack the stacks of goroutines that run.
+		stacks := make([]byte, maxStacks)
+		stacks = stacks[:runtime.Stack(stacks, true)]
+		panic(fmt.Sprintf("the bubble of %s has not ended after %v\n\n%s", t.Name(), most, stacks))
 	})
 	defer watch.Stop()
 	synctest.Test(t, f) //nolint:forbidigo // this is its place
