@@ -27,7 +27,8 @@ type party struct {
 func newParty(t *testing.T, id string, filed bool, capabilities, grants string, calls int) *party {
 	t.Helper()
 	p := &party{id: id, grants: grants, settings: fmt.Sprintf(`{"id": %q, "capabilities": [%s], "limits": {"each": [`+
-		`{"per": "user", "capability": "caps", "per_month": %d}, {"capability": "caps", "tool": "echo", "per_month": %[3]d}]}}`, id, capabilities, calls)}
+		`{"per": "user", "capability": "caps", "per_month": %d}, `+
+		`{"capability": "caps", "tool": "echo", "per_month": %[3]d}]}}`, id, capabilities, calls)}
 	if filed {
 		p.key, p.entry = makeKey(t)
 	}
@@ -99,7 +100,7 @@ func readKeyList(t *testing.T, response string) (list keyList, from, to int) {
 }
 
 // listed returns a response to ListKeys in a form that is equal for all deployments: with all keys, as ask
-// returns them, in place of a page. The page must be the right one of these keys.
+// returns them, in place of a page. The page must be the right one of these keys, and with a query it begins them.
 func (s *stranger) listed(request, response string, ask func(request string) string) string {
 	s.t.Helper()
 	page, from, to := readKeyList(s.t, response)
@@ -111,17 +112,35 @@ func (s *stranger) listed(request, response string, ask func(request string) str
 	check.Must(s.t, json.Unmarshal([]byte(request), &fields))
 	size, _ := fields["page_size"].(float64)
 	token, _ := fields["page_token"].(string)
+	query, _ := fields["query"].(string)
 	after, err := base64.RawURLEncoding.DecodeString(token)
 	check.Must(s.t, err)
-	fields["page_size"], fields["page_token"] = 1000, ""
-	text, err := json.Marshal(fields)
-	check.Must(s.t, err)
-	all, _, end := readKeyList(s.t, ask(string(text)))
-	if end == 0 || all.Next != "" || len(all.Keys) == 0 && fields["query"] == nil {
-		s.t.Fatalf("not all keys are listed: %d keys, and then %q; a page: %t", len(all.Keys), all.Next, end != 0)
+	read := func(size int, token string) (list keyList) {
+		fields["page_size"], fields["page_token"] = size, token
+		text, err := json.Marshal(fields)
+		check.Must(s.t, err)
+		list, _, end := readKeyList(s.t, ask(string(text)))
+		if end == 0 {
+			s.t.Fatalf("no page of %d keys after %q", size, token)
+		}
+		return list
 	}
-	if want := all.page(int(cmp.Or(size, 100)), string(after)); !slices.EqualFunc(page.Keys, want.Keys,
-		slices.Equal) || page.Next != want.Next {
+	all := read(1000, "")
+	if all.Next != "" || len(all.Keys) == 0 && query == "" {
+		s.t.Fatalf("not all keys are listed: %d keys, and then %q", len(all.Keys), all.Next)
+	}
+	want := all.page(int(cmp.Or(size, 100)), string(after))
+	if query != "" { // a page may have fewer than match, or none: all pages have them
+		want = all.page(1000, string(after))
+		for pages := 0; page.Next != ""; pages++ {
+			next := read(int(size), page.Next)
+			page.Keys, page.Next = append(page.Keys, next.Keys...), next.Next
+			if pages == 1000 {
+				s.t.Fatal("the list has no end")
+			}
+		}
+	}
+	if !slices.EqualFunc(page.Keys, want.Keys, slices.Equal) || page.Next != want.Next {
 		s.t.Errorf("%d keys after %q: %q, and then %q; of all they are %q, and then %q", int(size), after, page.Keys,
 			page.Next, want.Keys, want.Next)
 	}
