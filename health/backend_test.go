@@ -5,7 +5,6 @@ import (
 	"net"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -51,7 +50,7 @@ func (b *backend) check(ctx context.Context) (ready bool, message string, err er
 	if a.hang {
 		<-ctx.Done()
 		// In a bubble the deadlines of the caller and of this server end at the same instant, in any order.
-		<-time.After(time.Second)
+		return false, "", status.FromContextError(ctx.Err()).Err()
 	}
 	if a.code != codes.OK {
 		return false, "", status.Error(a.code, a.message)
