@@ -8,10 +8,9 @@ const restartAfter = 256
 // room, and none is evicted: when too many find no room, the whole table is emptied and filled with the currently
 // popular fields.
 type Encoder struct {
-	table  *sent // nil until the first field is added
-	n      int   // number of fields in table
-	used   int   // sum of their sizes (RFC 7541 §4.1)
-	misses int   // popular fields without room since the table was started
+	table  sent
+	used   int // sum of the sizes of its fields (RFC 7541 §4.1)
+	misses int // popular fields without room since the table was started
 
 	max    int // size of the table that the peer has been sent
 	next   int // size for the next block
@@ -60,10 +59,8 @@ func (e *Encoder) resize(dst []byte) []byte {
 }
 
 func (e *Encoder) clear() {
-	if e.table != nil {
-		*e.table = sent{}
-	}
-	e.n, e.used, e.misses = 0, 0, 0
+	e.table.clear()
+	e.used, e.misses = 0, 0
 }
 
 // Encode appends one field.
@@ -75,9 +72,9 @@ func (e *Encoder) Encode(dst []byte, f *Field) []byte {
 	if in.static != 0 {
 		return append(dst, kindIndexed|in.static)
 	}
-	if e.n > 0 {
+	if n := len(e.table.fields); n > 0 {
 		if i := e.table.find(in); i >= 0 {
-			return appendInt(dst, kindIndexed, maskIndexed, uint32(staticLen+e.n-i))
+			return appendInt(dst, kindIndexed, maskIndexed, uint32(staticLen+n-i))
 		}
 	}
 	return e.insert(dst, in)
@@ -101,11 +98,7 @@ func (e *Encoder) insert(dst []byte, in *interned) []byte {
 		}
 		return appendField(dst, kindWithout, maskLiteral, in.field.nameIndex, in.field.Name, in.field.Value)
 	}
-	if e.table == nil {
-		e.table = new(sent)
-	}
-	e.table.add(in, e.n)
-	e.n++
+	e.table.add(in)
 	e.used += in.size
 	return appendField(dst, kindIncremental, maskIncremental, in.field.nameIndex, in.field.Name, in.field.Value)
 }

@@ -237,3 +237,19 @@ func TestEncoderDoesNotThrash(t *testing.T) {
 		t.Errorf("%d restarts in %d literals", restarts, literals)
 	}
 }
+
+// TestEncoderIndexesAll: each field of a table is sent by its index, however many there are.
+func TestEncoderIndexesAll(t *testing.T) {
+	t.Parallel()
+	in, e := hpack.NewInterner(nil), hpack.NewEncoder()
+	fields := make([]hpack.Field, 4096/34) // of 34 bytes
+	for i := range fields {
+		fields[i] = in.Intern(string(rune('A'+i/64)), string(rune(' '+i%64)))
+		encodeBlock(e, fields[i])
+		for j := range i + 1 {
+			if got := encodeBlock(e, fields[j]); len(got) > 2 || got[0]&0x80 == 0 {
+				t.Fatalf("field %d of %d is sent as %x", j, i+1, got)
+			}
+		}
+	}
+}

@@ -2,8 +2,8 @@ package hpack
 
 // Minimum sizes of a table.
 const (
-	minEntries = 16  // entries; a power of two
-	minBytes   = 512 // bytes
+	minEntries = 8   // entries; a power of two
+	minBytes   = 256 // bytes
 )
 
 // entry is a field in a decoder's dynamic table. Its bytes are in table.buf until it is interned; then in is set.
