@@ -58,9 +58,12 @@ func TestThroughGRPCGo(t *testing.T) {
 		t.Run(fmt.Sprintf("%s %s", cfg.Method, cfg.Work), func(t *testing.T) {
 			t.Parallel()
 			cfg.Target, cfg.Window = viaGRPCGo(t), 2*window
-			res, err := load.Run(cfg)
+			had := func(res load.Result) bool {
+				return cfg.Mode == load.Closed && res.Total > 0 || cfg.Mode == load.Hold && res.Bytes > 0
+			}
+			res, err := runUntil(cfg, had)
 			check.Must(t, err)
-			if res.Errors > 0 || cfg.Mode == load.Closed && res.Total == 0 || cfg.Mode == load.Hold && res.Bytes == 0 {
+			if res.Errors > 0 || !had(res) {
 				t.Errorf("%d calls, %d bytes, %d errors: %s", res.Total, res.Bytes, res.Errors, res.Problem)
 			}
 		})

@@ -32,6 +32,16 @@ func serve(t *testing.T, cfg backend.Config) netip.AddrPort {
 
 const window = 300 * time.Millisecond
 
+// runUntil runs a load, again with a longer window while it has not had enough: a busy machine takes its time.
+func runUntil(cfg load.Config, enough func(load.Result) bool) (res load.Result, err error) {
+	for {
+		res, err = load.Run(cfg)
+		if cfg.Window *= 4; err != nil || enough(res) || cfg.Window > check.Patience {
+			return res, err
+		}
+	}
+}
+
 func TestModes(t *testing.T) {
 	t.Parallel()
 	small := h2.Work{Kind: h2.ReplyWork, Count: 1, Size: 1024}
@@ -69,7 +79,10 @@ func TestModes(t *testing.T) {
 			t.Parallel()
 			tt.cfg.Target = serve(t, backend.Config{})
 			tt.cfg.Window = window
-			res, err := load.Run(tt.cfg)
+			paced := tt.cfg.Work.Kind == h2.PacedWork
+			res, err := runUntil(tt.cfg, func(res load.Result) bool {
+				return res.Total >= tt.total && (!paced || res.Bytes > 0)
+			})
 			check.Must(t, err)
 			if res.Errors > 0 || res.Problem != "" {
 				t.Errorf("%d errors: %s", res.Errors, res.Problem)
@@ -77,7 +90,7 @@ func TestModes(t *testing.T) {
 			if res.Total < tt.total {
 				t.Errorf("%d calls ended, want at least %d", res.Total, tt.total)
 			}
-			if tt.cfg.Work.Kind == h2.PacedWork && res.Bytes == 0 {
+			if paced && res.Bytes == 0 {
 				t.Error("no chunk came")
 			}
 			if res.Opened != tt.cfg.Held {
@@ -106,7 +119,7 @@ func TestTightWindows(t *testing.T) {
 		Mode: load.Closed, Method: load.Invoke, RequestSize: 50000, Conns: 2, Streams: 8, Window: window,
 		Work: h2.Work{Kind: h2.ReplyWork, Count: 1, Size: 50000},
 	}
-	res, err := load.Run(cfg)
+	res, err := runUntil(cfg, func(res load.Result) bool { return res.Total >= 2*8 })
 	if err != nil || res.Errors > 0 || res.Total < 2*8 {
 		t.Errorf("%d calls, %d errors %s, %v", res.Total, res.Errors, res.Problem, err)
 	}

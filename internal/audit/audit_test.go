@@ -304,7 +304,7 @@ func TestConcurrency(t *testing.T) {
 			}
 		})
 	}
-	check.Ended(t, &wg, "the end of the records")
+	wg.Wait()
 	l.Close()
 	s := verify(t, read(t, path), nil)
 	if st := l.Stats(); s.Records != 8001 || st.Written != 8001 || st.Lost != (audit.Stats{}).Lost {
