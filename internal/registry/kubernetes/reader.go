@@ -48,6 +48,7 @@ type reading struct {
 	asked, version string // of the ConfigMap: the least one that was requested, and the one that was read
 	capability     string
 	problem        string // "": the manifest is valid
+	seen           bool   // by last, and so by the needs that follow
 	contents
 }
 
@@ -82,7 +83,7 @@ type reader struct {
 	attempts map[kubeapi.Key]*attempts
 	served   map[string]uint64 // by namespace, the last turn
 	turn     uint64            // of the last reading
-	fresh    int               // size of the documents since the needs were replaced
+	fresh    int               // size of the documents that the needs do not know
 	finished chan struct{}     // closed and replaced by progress
 }
 
@@ -106,20 +107,24 @@ func newReader(c *kubeapi.Client, o *Options, done func()) *reader {
 		}}
 }
 
-// want replaces the needs. Readings of other texts are forgotten, and so are the documents beyond the share.
+// want replaces the needs. Readings of other texts are forgotten, and so are the documents beyond the share. A document
+// that was read while the needs were computed stays, as they do not know it.
 func (r *reader) want(all needs) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.needs = all
+	r.needs, r.fresh = all, 0
 	maps.DeleteFunc(r.readings, func(text textKey, one reading) bool {
 		fits, needed := all[text.Key].keys[text.key]
-		if one.document != nil && !fits {
+		switch {
+		case one.document == nil || fits || !needed:
+		case one.seen:
 			one.document = nil
 			r.readings[text] = one
+		default:
+			r.fresh += one.size
 		}
 		return !needed
 	})
-	r.fresh = 0
 	former := r.served
 	r.served = map[string]uint64{}
 	for of := range all {
@@ -150,7 +155,10 @@ func (r *reader) last(text textKey) (one reading, known bool, err error) {
 	if at := r.attempts[text.Key]; at != nil {
 		err = at.err
 	}
-	one, known = r.readings[text]
+	if one, known = r.readings[text]; known && !one.seen {
+		one.seen = true
+		r.readings[text] = one
+	}
 	return one, known, err
 }
 
@@ -270,6 +278,7 @@ func (r *reader) keep(text textKey, one reading) {
 			one.document = nil
 		}
 	}
+	one.seen = false
 	r.readings[text] = one
 	r.progress()
 	r.done()

@@ -94,6 +94,7 @@ func TestReaderIsIdle(t *testing.T) {
 			n := needs{}
 			n.add(textKey{x.all[0], "k"}, version)
 			n[x.all[0]].keys["k"] = fits
+			_, _, _ = x.last(textKey{x.all[0], "k"})
 			x.want(n)
 			if of, wait := x.next(time.Now()); wait == 0 {
 				x.read(t.Context(), of)
@@ -181,5 +182,32 @@ func TestReaderEndsBetweenKeys(t *testing.T) {
 	x.read(ctx, x.all[0])
 	if parsed != 1 {
 		t.Errorf("%d keys were parsed", parsed)
+	}
+}
+
+// TestDocumentReadMeanwhile: a document that is read while needs are computed, which do not know it yet, is not lost.
+// It is once needs know it, and have no room for it.
+func TestDocumentReadMeanwhile(t *testing.T) {
+	t.Parallel()
+	x := newTurns("a/1")
+	text := textKey{x.all[0], "k"}
+	needed := func() needs {
+		n := needs{}
+		n.add(text, "1")
+		return n
+	}
+	x.want(needed())
+	later := needed()
+	if _, known, _ := x.last(text); known {
+		t.Error("the text was not read yet")
+	}
+	x.read(t.Context(), x.all[0])
+	x.want(later)
+	if one, _, _ := x.last(text); one.document == nil {
+		t.Error("the document is lost")
+	}
+	x.want(needed())
+	if one, _, _ := x.last(text); one.document != nil {
+		t.Error("a document without room is held")
 	}
 }
