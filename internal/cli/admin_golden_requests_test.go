@@ -93,7 +93,10 @@ var goldenRequests = []goldenRequest{
 
 	// Tenants and keys.
 	{route: "GET /v1/tenants"},
-	{route: "POST /v1/tenants", body: `{"id":"initech","name":"Initech","capabilities":["weather"],"limits":{"calls_per_second":5,"per_day":7,"bytes_per_second":"1000","artifact_size":2000,"messages":3,"each":[{"per":"user","per_day":2}]}}`},
+	{route: "POST /v1/tenants",
+		body: `{"id":"initech","name":"Initech","capabilities":["weather"],` +
+			`"limits":{"calls_per_second":5,"per_day":7,"bytes_per_second":"1000","artifact_size":2000,` +
+			`"messages":3,"each":[{"per":"user","per_day":2}]}}`},
 	{route: "POST /v1/tenants", body: `{"id":"initech"}`},
 	{route: "POST /v1/tenants", body: `{"id":"UPPER CASE"}`},
 	{route: "POST /v1/tenants", body: `{"id":5}`},
@@ -125,7 +128,9 @@ var goldenRequests = []goldenRequest{
 
 	// Rules.
 	{route: "PUT /v1/policies", body: `{"tenant":"acme","capability":"weather","tool":"echo","policy":"allow"}`},
-	{route: "PUT /v1/policies", body: `{"tenant":"acme","user":"ann","capability":"weather","tool":"echo","policy":"ask","candidate":true}`},
+	{route: "PUT /v1/policies",
+		body: `{"tenant":"acme","user":"ann","capability":"weather","tool":"echo","policy":"ask",` +
+			`"candidate":true}`},
 	{route: "PUT /v1/policies", body: `{"tenant":"acme","capability":"none","tool":"x","policy":"allow"}`},
 	{route: "PUT /v1/policies", body: `{"tenant":"acme","capability":"weather","tool":"echo","policy":"maybe"}`},
 	{route: "GET /v1/policies"},
@@ -153,7 +158,8 @@ var goldenRequests = []goldenRequest{
 	{route: "GET /v1/playground/tools?tenant=acme&user=ann"},
 	{route: "GET /v1/playground/tools?tenant=nobody"},
 	{route: "POST /v1/playground:invoke",
-		body: `{"tenant":"acme","user":"ann","agent":"bot","capability":"weather","tool":"echo","arguments":{"city":"Rome","n":12345678901234567890}}`},
+		body: `{"tenant":"acme","user":"ann","agent":"bot","capability":"weather","tool":"echo",` +
+			`"arguments":{"city":"Rome","n":12345678901234567890}}`},
 	{route: "POST /v1/playground:invoke",
 		body: `{"tenant":"acme","user":"ann","capability":"plain","tool":"fail","arguments":{}}`},
 	{route: "POST /v1/playground:invoke", body: `{"tenant":"acme","capability":"asks","tool":"echo"}`, save: []string{
@@ -224,7 +230,7 @@ var goldenRequests = []goldenRequest{
 	{route: "DELETE /v1/policies?tenant=acme&capability=weather&tool=echo"},
 	{route: "DELETE /v1/policies?tenant=acme&capability=weather&tool=echo"},
 	{route: "POST /v1/policies:acceptLoss", body: `{}`},
-	{route: "GET /v1/summary", until: `"asked":3 & 3 notices & !wait for approval`},
+	{route: "GET /v1/summary", until: `"asked":3 & 3 notices & !for approval`},
 	{route: "GET /v1/summary?tenant=acme"},
 	{route: "POST /v1/webhooks/dead/{dead}:retry"},
 	{route: "POST /v1/webhooks/dead/msg_none:retry"},

@@ -75,9 +75,9 @@ func TestDemoPrintsLinesThatWork(t *testing.T) {
 		t.Errorf("exit status %d after Ctrl-C", exit)
 	}
 	_, lines, _ := strings.Cut(p.stdout.String(), "Stop with Ctrl-C.\n\n")
-	if !regexp.MustCompile(`^\d\d:\d\d:\d\d  127\.0\.0\.1     weather\.get_current_weather   OK  [\d.]+(ms|µs)
-\d\d:\d\d:\d\d  ann           weather\.get_forecast          tool error  [\d.]+(ms|µs)
-\d\d:\d\d:\d\d  bot           weather\.get_forecast          tool error  [\d.]+(ms|µs)
+	if !regexp.MustCompile(`^\d\d:\d\d:\d\d  127\.0\.0\.1     weather\.get_current_weather   OK  [\d.]+(ms|µs|s)
+\d\d:\d\d:\d\d  ann           weather\.get_forecast          tool error  [\d.]+(ms|µs|s)
+\d\d:\d\d:\d\d  bot           weather\.get_forecast          tool error  [\d.]+(ms|µs|s)
 \d\d:\d\d:\d\d  127\.0\.0\.1     get_forecast                  CAPABILITY_UNKNOWN  .+
 $`).MatchString(lines) || p.stderr.String() != "" {
 		t.Errorf("prints\n%s\n%s", lines, p.stderr.String())
