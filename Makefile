@@ -63,7 +63,7 @@ RACELESS = ./internal/testkit/difftest ./deploy/... ./console ./internal/config/
 RACED = Serve|Reload|Drain|Stop|Cluster|Replicas|UnderLoad
 
 # Those that take the most time come first, so that none is the last and alone.
-FIRST = ./gateway ./gateway/relay ./internal/redisstore ./internal/conform ./policy/approvals
+FIRST = ./gateway ./gateway/upstream/mcp ./gateway/relay ./internal/redisstore ./internal/conform ./policy/approvals
 
 # What searches long texts, moves many megabytes, has thousands of goroutines or repeats one request hundreds of times.
 # Under the race detector that takes up to fifteen times as long, and half a megabyte more for each goroutine. The same
@@ -75,8 +75,9 @@ LARGE = ^(TestASecretAtTheEnd|TestUploadsWait|TestDownloadsWait|TestLongestMessa
 	TestNoOwnerFillsTheRevocations|TestPeopleAreBounded|TestPastApprovalsAreBounded)$$
 
 # What vet says lint says of every package and test; under the race detector it would look at all dependencies once more.
-# Without GORACE, each program under the race detector waits a second at its end.
-RACE = GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 go test -race -vet=off -timeout $(TESTTIME)
+# Without GORACE, each program under the race detector waits a second at its end. With GOGC, which is for the linker too,
+# the garbage collector takes less time.
+RACE = GOGC=300 GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 go test -race -vet=off -timeout $(TESTTIME)
 
 .PHONY: test test-all test-most
 test: setup ## every test, under the race detector, and without it where it disturbs, slows or does not matter
@@ -86,21 +87,24 @@ test: setup ## every test, under the race detector, and without it where it dist
 test-all:
 	@status=0; $(MAKE) --no-print-directory test-most || status=1; \
 	$(MAKE) --no-print-directory --jobs=3 --keep-going --output-sync=line \
-		test-program test-raced test-raceless test-simulation test-large console-test test-release || status=1; \
+		test-program test-raced test-raceless test-browser test-simulation test-large console-test test-release || \
+		status=1; \
 	exit $$status
 
 test-most:
 	$(RACE) -p 3 -skip '$(LARGE)' $(FIRST) $$(go list ./... | grep -vxFf <(go list $(RACELESS) ./internal/cli $(FIRST)))
 
-# Three lines at a time, as tests of processes wait more than they work. Their order keeps apart what takes much memory:
-# the browsers of test-program, and the builds and the browsers of test-raceless.
-.PHONY: test-program test-raced test-raceless test-simulation test-large console-test test-release
+# Three lines at a time, as tests of processes wait more than they work. The longest come first, and the browsers after
+# test-raced, which takes much memory as well.
+.PHONY: test-program test-raced test-raceless test-browser test-simulation test-large console-test test-release
 test-program: $(PROTOC)/ok
 	go test -vet=off -timeout $(TESTTIME) -parallel 4 -skip '$(RACED)' ./internal/cli
 test-raced:
 	$(RACE) -run '$(RACED)' ./internal/cli
 test-raceless: $(BUF)/ok $(PROTOC)/ok
-	go test -vet=off -timeout $(TESTTIME) -parallel 4 -p 1 $(RACELESS)
+	go test -vet=off -timeout $(TESTTIME) -parallel 4 -p 1 $(filter-out ./console,$(RACELESS))
+test-browser:
+	go test -vet=off -timeout $(TESTTIME) -parallel 4 ./console
 # It has more runs than under the race detector, and would make test-raceless the longest line by far.
 test-simulation:
 	go test -vet=off -timeout $(TESTTIME) ./internal/testkit/sim
@@ -203,11 +207,13 @@ console: console-build ## build the console from console/src into console/dist
 	go run ./console/pack bin/console/out console/dist
 
 # A link lets the sources find the packages that tools/setup installs into bin/.
-.PHONY: console-build
-console-build: setup
+.PHONY: console-build console-types
+console-build: console-types
+	cd console && node_modules/.bin/tsc && node_modules/.bin/vite build
+
+console-types: setup
 	ln -sfn ../bin/console/node_modules console/node_modules
 	bin/node/node_modules/.bin/openapi-typescript openapi/admin.json --output bin/console/schema.d.ts >/dev/null
-	cd console && node_modules/.bin/tsc && node_modules/.bin/vite build
 
 # The pictures that the documentation shows, of all that the test keeps.
 PICTURES = home-wide-light home-wide-dark fleets-wide-light inbox-wide-light inbox-phone-light inbox-phone-dark
@@ -217,7 +223,7 @@ console-dev: console-build ## the console from its sources, with reload, before 
 	cd console && node_modules/.bin/vite --config vite.dev.config.mjs
 
 .PHONY: console-test
-console-test: console-build ## the unit tests of the console's sources, in Node
+console-test: console-types ## the unit tests of the console's sources, in Node
 	cd console && node_modules/.bin/tsc --project tsconfig.test.json && node_modules/.bin/vite build --config vite.test.config.mjs
 	node --test bin/console/tests/tests.mjs
 
