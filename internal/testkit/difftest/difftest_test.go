@@ -9,7 +9,7 @@ import (
 )
 
 var (
-	duration = flag.Duration("for", 40*time.Second, "how long TestDifferential makes calls up")
+	duration = flag.Duration("for", 15*time.Second, "how long TestDifferential makes calls up")
 	seed     = flag.Uint64("seed", 0, "which calls it makes up; 0: others each time")
 	first    = flag.Uint64("first", 0, "the first of them")
 )
