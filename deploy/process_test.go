@@ -33,7 +33,8 @@ func run(m *testing.M) int {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	capgate = filepath.Join(dir, "capgate")
-	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", capgate, "../cmd/capgate")
+	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", capgate,
+		"../cmd/capgate")
 	build.Env = append(build.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build capgate: %v\n%s", err, out)

@@ -66,7 +66,7 @@ func TestRecipes(t *testing.T) {
 			}
 			if how.test != "" {
 				program := filepath.Join(filepath.Dir(s.dir), "tests")
-				s.build("test", "-c", "-vet=off", "-o", program, "./"+how.test)
+				s.build("test", "-c", "-vet=off", "-ldflags", "-s -w", "-o", program, "./"+how.test)
 				s.run(filepath.Join(s.dir, how.test), program, "-test.run", how.run)
 			}
 			for name := range files {
