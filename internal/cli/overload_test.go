@@ -153,7 +153,7 @@ func TestShortOfMemory(t *testing.T) {
 		others.Wait()
 	})
 	defer endOthers()
-	held, shed := 0, 0
+	held, shed, lost := 0, 0, 0
 	for n := 0; shed < enough; n++ {
 		call := all[n%len(all)]
 		flood.Go(func() { slow.took <- call(context.Background(), acme, "slow", large) })
@@ -165,6 +165,8 @@ func TestShortOfMemory(t *testing.T) {
 			held++
 		case isTooMuch(got):
 			shed++
+		case lost < enough && strings.HasSuffix(got, "connection reset by peer"):
+			lost++ // TCP drops the response to a client that still sends, and is half a second late to read
 		default:
 			t.Fatalf("a large call: %s", got)
 		}
