@@ -33,7 +33,7 @@ var dialogs = [][2]string{{"/#/inbox", "Approve"}, {"/#/inbox/apr_B", "Deny"}, {
 	{"/#/tenants", "Create a tenant"}, {"/#/tenants/acme", "Create a key"}, {"/#/tenants/acme", "Rotate"},
 	{"/#/tenants/acme", "Revoke"}, {"/#/tenants/acme", "Change"}, {"/#/tenants/acme", "Disable"},
 	{"/#/tenants/acme", "Delete"}, {"/#/webhooks", "Retry"}, {"/#/sessions", "End"}, {"/#/sessions", "End all"},
-	{"/inbox#/", "Approve"}}
+	{"/#/webhooks", "Retry all"}, {"/inbox#/", "Approve"}}
 
 var route = regexp.MustCompile(`\{ path: "([^"]*)", title: `)
 

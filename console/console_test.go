@@ -15,7 +15,7 @@ import (
 )
 
 // maxSize bounds all files of the console as they are sent, in bytes.
-const maxSize = 300 << 10
+const maxSize = 120 << 10
 
 func ask(h http.Handler, path string, header ...string) *http.Response {
 	r := httptest.NewRequest(http.MethodGet, path, nil)

@@ -41,7 +41,7 @@ async function run(name, args) {
   async function context(options = {}) {
     const c = await browser.newContext({ locale: "en-GB", timezoneId: "UTC", reducedMotion: "reduce", ...options });
     contexts.push(c);
-    c.setDefaultTimeout(60_000);
+    c.setDefaultTimeout(240_000); // a busy machine takes long
     await c.addInitScript(() => {
       document.addEventListener("securitypolicyviolation", (e) =>
         console.error(`policy: ${e.violatedDirective} ${e.blockedURI} ${e.sample}`),

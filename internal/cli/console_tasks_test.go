@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -17,22 +18,25 @@ import (
 
 // taskOfPerson bounds the clicks of a task in the console.
 type taskOfPerson struct {
+	words  string // of its row in console/README.md
 	clicks int    // at most; a chosen option and a pressed key count as clicks
 	texts  int    // pasted, at most
 	sees   string // what the person must see, parts between " & "
 }
 
-// tasksOfPeople starts each task at Home, those of approvers in the Inbox, and that of the key at its tenant.
+// tasksOfPeople starts each task at Home, and those of approvers in the Inbox.
 var tasksOfPeople = map[string]taskOfPerson{
-	"down":    {1, 0, "down & connection refused"},
-	"approve": {2, 0, "person-7 & all of it"},
-	"deny":    {3, 1, "denied & not today"},
-	"alike":   {2, 0, strings.Repeat("approved & ", 9) + "approved"},
-	"request": {1, 1, "echo & CAPABILITY_UNKNOWN & someone & acme"},
-	"key":     {2, 1, "200 & open"},
-	"rule":    {5, 3, "echo & allow & block"},
-	"change":  {3, 0, "Changed."},
-	"letters": {3, 0, "event"},
+	"down":    {"See which backend is down, since when and why", 1, 0, "down & connection refused"},
+	"approve": {"Approve one of 30 calls after reading all of it", 3, 0, "person-7 & all of it"},
+	"deny":    {"Deny a call with a reason", 3, 1, "denied & not today"},
+	"alike":   {"Answer 10 calls that are alike", 3, 0, strings.Repeat("approved & ", 9) + "approved"},
+	"request": {"See by its request id who made a call, and why it was refused", 2, 1,
+		"echo & CAPABILITY_UNKNOWN & someone & acme"},
+	"key":     {"Get a key, and a `curl` with it that works", 4, 0, "200 & open"},
+	"rule":    {"Try a rule, and see what it would have done", 5, 3, "echo & allow & block"},
+	"change":  {"Accept a changed tool after seeing the difference", 3, 0, "Changed."},
+	"near":    {"See whether a tenant is near a limit", 2, 0, "the calls of this month are used & of 10"},
+	"letters": {"Retry all dead letters", 2, 0, "event"},
 }
 
 const tasksConfig = `
@@ -76,12 +80,17 @@ func consoleTasks(t *testing.T, b *browsertest.Browser) {
 	}
 	b.Run(t, "tasks", seen{"origins": []string{"http://" + admin}, "public": "http://" + public,
 		"control": control(t, map[string]func(){"change": change})}, &saw)
+	rows := read(t, "console/README.md")
 	for name, task := range tasksOfPeople {
 		got := saw[name]
 		t.Logf("%-8s %d clicks, %d texts", name, got.Clicks, got.Texts)
 		if got.Clicks == 0 || got.Clicks > task.clicks || got.Texts > task.texts {
 			t.Errorf("%s: %d clicks and %d texts, want at most %d and %d", name, got.Clicks, got.Texts, task.clicks,
 				task.texts)
+		}
+		if row := fmt.Sprintf("| %d | %d |\n", got.Clicks, got.Texts); !regexp.MustCompile(`\n\| ` +
+			regexp.QuoteMeta(task.words) + ` \|[^|\n]*` + regexp.QuoteMeta(row)).MatchString(rows) {
+			t.Errorf("console/README.md has no row of %q that ends with %s", task.words, row)
 		}
 		for part := range strings.SplitSeq(task.sees, " & ") {
 			if !strings.Contains(got.Saw, part) {

@@ -94,18 +94,37 @@ async function dead(context, origin) {
   const c = await context({ viewport: { width: 1280, height: 860 } });
   const page = await c.newPage();
   await page.clock.install();
+  await page.addInitScript(() => {
+    window.states = []; // from the first "Live" on
+    new MutationObserver(() => {
+      const text = document.querySelector("header [role=status]")?.textContent.trim();
+      if (text && text !== window.states.at(-1)?.[1] && (text === "Live" || window.states.length))
+        window.states.push([Date.now(), text]);
+    }).observe(document, { subtree: true, childList: true, characterData: true });
+  });
   await page.goto(`${origin}/#/inbox`);
-  const state = page.getByRole("banner").getByRole("status");
-  await state.getByText("Live", { exact: true }).waitFor();
-  await page.clock.runFor(6_000);
-  const saw = { soon: await state.innerText() };
-  await page.clock.runFor(6_000);
-  await state.getByText("Reconnecting", { exact: true }).waitFor();
-  saw.late = await state.innerText();
+  const until = (count) => page.waitForFunction((n) => window.states.length >= n, count);
+  await until(1);
+  await stop(page);
+  await page.clock.runFor(12_000);
+  await until(2);
   await page.clock.runFor(2_000);
-  await state.getByText("Live", { exact: true }).waitFor();
+  await until(3);
+  const states = await page.evaluate(() => window.states);
   await c.close();
-  return saw;
+  return { states: states.slice(0, 3).map(([, text]) => text), silence: states[1][0] - states[0][0] };
+}
+
+/** stop stops the clock of a page, which goes on by runFor alone. */
+async function stop(page) {
+  for (;;) {
+    const now = await page.evaluate(() => Date.now());
+    try {
+      return await page.clock.pauseAt(now + 100);
+    } catch (err) {
+      if (!String(err).includes("past")) throw err; // it took longer, but now the clock is stopped
+    }
+  }
 }
 
 export default async ({ context, args, phone }) => {

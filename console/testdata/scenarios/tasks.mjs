@@ -7,10 +7,13 @@ export default async ({ context, args }) => {
   const [admin] = args.origins;
   const tasks = {};
   await post(admin, "/v1/tenants", { id: "acme", capabilities: ["*"] });
+  await post(admin, "/v1/tenants", { id: "busy", capabilities: ["*"], limits: { per_month: 10 } });
   const caller = { scopes: ["invoke", "read"], asserts: ["user", "agent"] };
   const { credential } = await (await post(admin, "/v1/tenants/acme/keys", caller)).json();
   const call = (capability, of, more) =>
     invoke(args.public, capability, of, 0, { Authorization: `Bearer ${credential}`, ...more });
+  const busy = await (await post(admin, "/v1/tenants/busy/keys", caller)).json();
+  for (let n = 0; n < 9; n++) await call("open", { n }, { Authorization: `Bearer ${busy.credential}` });
 
   /** task counts one task, in a window of its own. It returns what the person saw at its end. */
   async function task(name, start, steps) {
@@ -99,14 +102,13 @@ export default async ({ context, args }) => {
     return found.innerText();
   });
 
-  await task("key", "tenants/acme", async ({ by, page, dialog }) => {
+  await task("key", "", async ({ by, page, dialog }) => {
+    await by.click(nav(page, "Tenants"));
+    await by.click(page.getByRole("link", { name: "acme", exact: true }));
     await by.click(by.button("Create a key"));
     await by.click(by.button("Create", dialog).and(dialog.locator(".primary")));
     const curl = dialog.locator("pre.code");
     await curl.waitFor();
-    await dialog.getByLabel("Address for callers").focus();
-    await page.keyboard.press("Control+a");
-    await by.paste(args.public);
     const [, url, header] = (await curl.innerText()).match(/'(http[^']+)'[^']*'([^']+)'/s);
     const answer = await fetch(url, { headers: { Authorization: header.replace(/^Authorization: /, "") } });
     return `${answer.status} ${await answer.text()}`;
@@ -148,12 +150,18 @@ export default async ({ context, args }) => {
   });
 
   await task("letters", "", async ({ by, page, dialog }) => {
-    await by.click(attention(page, /event|notice|webhook/i).getByRole("link"));
-    await by.click(by.button("Retry all"));
+    await by.click(by.button("Retry all", attention(page, /notice/)));
     await by.click(by.button("Retry all", dialog));
     const said = page.getByText(/wait for another delivery/);
     await said.waitFor();
     return said.innerText();
+  });
+
+  await task("near", "", async ({ by, page }) => {
+    await by.click(attention(page, "busy").getByRole("link"));
+    const near = page.getByRole("region", { name: "Near a limit" });
+    await near.waitFor();
+    return near.innerText();
   });
   return tasks;
 };

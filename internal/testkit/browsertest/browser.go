@@ -21,7 +21,7 @@ import (
 
 // longest is the most time for a scenario. Its steps have timeouts of their own, but functions that run in the page do
 // not.
-const longest = 5 * time.Minute
+const longest = 8 * time.Minute
 
 // Browser is a running Chromium.
 type Browser struct {

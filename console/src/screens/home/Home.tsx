@@ -1,14 +1,16 @@
 // The state of the gateway, and what needs attention.
 import type { ComponentChildren } from "preact";
-import { useContext } from "preact/hooks";
+import { useContext, useState } from "preact/hooks";
 import { now } from "../../api/client";
 import type { Summary } from "../../api/types";
 import { useGet } from "../../parts/load";
 import { Badge, Card, Failure, Loading, own, Screen, Table, type Tone } from "../../parts/parts";
+import { allTenants, useMay } from "../../parts/roles";
 import { useSession } from "../../parts/session";
 import { Ago } from "../../parts/Time";
 import { inWords, Untrusted } from "../../parts/Untrusted";
 import { ApprovalsContext, stateOf } from "../inbox/feed";
+import { RetryAll } from "../webhooks/RetryAll";
 import { Chart } from "./Chart";
 
 const every = 5000;
@@ -26,7 +28,7 @@ export function Home(_: { rest: string[] }) {
               <p class="note wait">Redis is away: all of this is of one replica, {inWords(value.replica ?? "")}.</p>
             )}
             <Tiles of={value} />
-            <Attention of={value} />
+            <Attention of={value} reload={reload} />
             <Calls of={value} />
             <Replicas of={value} />
           </>
@@ -187,8 +189,10 @@ function useAttention(of: Summary): NonNullable<Summary["attention"]> {
   });
 }
 
-function Attention({ of }: { of: Summary }) {
+function Attention({ of, reload }: { of: Summary; reload(): void }) {
   const attention = useAttention(of);
+  const { may, why } = useMay("operator", allTenants);
+  const [asked, ask] = useState(false); // whether to retry all dead letters
   return (
     <Card title="Needs attention">
       {attention.length === 0 ? (
@@ -214,6 +218,11 @@ function Attention({ of }: { of: Summary }) {
                     </span>
                   )}
                 </span>
+                {a.kind === "webhooks" && (
+                  <button type="button" class="button small" disabled={!may} title={why} onClick={() => ask(true)}>
+                    Retry all
+                  </button>
+                )}
                 {to && (
                   <a href={to}>
                     View<span class="hidden"> {word}</span>
@@ -224,6 +233,7 @@ function Attention({ of }: { of: Summary }) {
           })}
         </ul>
       )}
+      {asked && <RetryAll onClose={() => ask(false)} onDone={reload} />}
     </Card>
   );
 }

@@ -2,6 +2,7 @@
 import { useRef, useState } from "preact/hooks";
 import type { CallsPage, NewKey, RecentCall } from "../../api/types";
 import { Copy, Text } from "../../parts/ask";
+import { usePublicPort } from "../../parts/connect/port";
 import { useGet } from "../../parts/load";
 import { Dialog } from "../../parts/parts";
 import { Ago } from "../../parts/Time";
@@ -10,15 +11,14 @@ import { Result } from "../calls/Result";
 
 const stored = "capgate.public";
 
-/** The address that callers use, as somebody typed it here before; else the standard port of this machine. */
-const publicAddress = () => localStorage.getItem(stored) || `${location.protocol}//${location.hostname}:8080`;
-
 /** quoted is a text of a POSIX shell. */
 const quoted = (text: string) => "'" + text.replaceAll("'", `'\\''`) + "'";
 
 /** Made shows a new key, for the only time. Only its own button closes it. */
 export function Made({ tenant, of, onClose }: { tenant: string; of: NewKey; onClose(): void }) {
-  const [address, setAddress] = useState(publicAddress);
+  const [typed, setTyped] = useState(() => localStorage.getItem(stored) || undefined); // also for a key before
+  const port = usePublicPort();
+  const address = typed ?? port?.url ?? "";
   const [warned, warn] = useState(false);
   const kept = useRef<HTMLButtonElement>(null);
   const key = of.credential ?? "",
@@ -44,15 +44,19 @@ export function Made({ tenant, of, onClose }: { tenant: string; of: NewKey; onCl
         label="Address for callers"
         value={address}
         onInput={(text) => {
-          setAddress(text);
+          setTyped(text);
           localStorage.setItem(stored, text);
         }}
-        hint="The public port. This browser remembers it."
+        hint="The public port. This browser remembers another one that you type."
       />
-      <pre class="code">{curl}</pre>
-      <div class="actions">
-        <Copy text={curl} label="Copy the curl" />
-      </div>
+      {address && (
+        <>
+          <pre class="code">{curl}</pre>
+          <div class="actions">
+            <Copy text={curl} label="Copy the curl" />
+          </div>
+        </>
+      )}
       <Calls tenant={tenant} id={id} />
       {warned && (
         <p class="note wait" role="alert">

@@ -1,7 +1,7 @@
 // Notices that could not be delivered.
 import { useState } from "preact/hooks";
 import { post } from "../../api/client";
-import type { Letter, LettersPage, Retried } from "../../api/types";
+import type { Letter, LettersPage } from "../../api/types";
 import { Ask, Trouble, useSlow } from "../../parts/ask";
 import { Export } from "../../parts/Export";
 import { useList } from "../../parts/list";
@@ -11,6 +11,7 @@ import { useFilters } from "../../parts/route";
 import { useSession } from "../../parts/session";
 import { Ago } from "../../parts/Time";
 import { inWords, Untrusted } from "../../parts/Untrusted";
+import { RetryAll } from "./RetryAll";
 
 /** The documentation; the page loads it only if the link is followed. */
 const docs = "https://github.com/capgate/capgate/blob/main/docs/";
@@ -41,17 +42,19 @@ export function Webhooks(_: { rest: string[] }) {
       ),
     },
     {
-      title: "Approval",
-      cell: (l) => (
-        <>
-          <a href={"#/inbox/" + encodeURIComponent(l.approval)}>
-            <Untrusted text={l.approval} mono most={40} />
-          </a>
-          <div class="dim small">
-            <Untrusted text={l.tenant} most={60} />
-          </div>
-        </>
-      ),
+      title: "About",
+      cell: (l) => {
+        const tenant = <Untrusted text={l.tenant} most={60} />;
+        if (!l.approval) return <a href={"#/tenants/" + encodeURIComponent(l.tenant)}>{tenant}</a>;
+        return (
+          <>
+            <a href={"#/inbox/" + encodeURIComponent(l.approval)}>
+              <Untrusted text={l.approval} mono most={40} />
+            </a>
+            <div class="dim small">{tenant}</div>
+          </>
+        );
+      },
     },
     {
       title: "Why",
@@ -87,26 +90,10 @@ export function Webhooks(_: { rest: string[] }) {
     say("The event waits for another delivery.");
     reload();
   };
-  const retryAll = async () => {
-    let retried = 0,
-      malformed = 0;
-    // A letter that dies again meanwhile is not retried without end.
-    for (let i = 0; i < 100; i++) {
-      const part = await post<Retried>("/v1/webhooks/dead:retry", { query: wanted });
-      retried += part.retried;
-      malformed = Math.max(malformed, part.malformed ?? 0);
-      if (!part.more || !part.retried) break;
-    }
-    say(
-      `${retried.toLocaleString("en")} ${retried === 1 ? "event waits" : "events wait"} for another delivery.` +
-        (malformed ? ` Skipped, because Redis has them in a form that cannot be read: ${malformed}.` : ""),
-    );
-    reload();
-  };
   return (
     <Screen
       title="Webhooks"
-      about="Notices of approvals that were given up after all attempts"
+      about="Notices that were given up after all attempts"
       tools={
         <>
           <Search label="Search by destination, approval or reason" value={query} onInput={(v) => set("query", v)} />
@@ -145,19 +132,7 @@ export function Webhooks(_: { rest: string[] }) {
         )}
         <More more={more} shown={items.length} />
       </div>
-      {asked === "all" && (
-        <Ask
-          title={wanted ? "Deliver all that fit again?" : "Deliver all of them again?"}
-          verb="Retry all"
-          run={retryAll}
-          onClose={() => ask(undefined)}
-        >
-          <p class="dim">
-            They are sent with their old webhook-ids, so that a receiver that has one already can tell. Those that fail
-            again come back here.
-          </p>
-        </Ask>
-      )}
+      {asked === "all" && <RetryAll query={wanted} onClose={() => ask(undefined)} onDone={reload} />}
       {asked && asked !== "all" && (
         <Ask title="Deliver this event again?" verb="Retry" run={() => retry(asked)} onClose={() => ask(undefined)}>
           <p>
