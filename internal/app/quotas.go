@@ -4,11 +4,14 @@ import (
 	"crypto/rand"
 	"strconv"
 
+	"github.com/capgate/capgate/gateway/admin/summary"
 	"github.com/capgate/capgate/gateway/admin/usage"
 	"github.com/capgate/capgate/internal/audit"
+	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/ratelimit"
 	"github.com/capgate/capgate/internal/ratelimit/daily"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/policy/approvals/notice"
 )
 
 // quotasFeature keeps tenants to their limits.
@@ -41,13 +44,26 @@ func quotasFeature() feature {
 	}
 }
 
-// nearLimit notes that a tenant has used 80% of a quota, in the log and among the changes.
+// nearLimit notes that a tenant has used 80% of a quota: in the log, among the changes, and as an event of notices.
 func (p *App) nearLimit(tenant string, u *daily.Use) {
 	p.log.Warn("tenant near a limit", "tenant", tenant, "limit", u.Limit.String(), "per", u.Per,
 		"capability", u.Capability, "tool", u.Tool, "period", u.Date(), "used", u.Used, "max", u.Most)
 	p.audit.RecordChange(&audit.Change{Actor: "process", What: "limit.near", Tenant: tenant,
 		Targets: audit.Targets("limit", u.Limit.String(), "per", u.Per, "capability", u.Capability, "tool", u.Tool,
 			"period", u.Date(), "used", strconv.FormatInt(u.Used, 10), "max", strconv.FormatInt(u.Most, 10))})
+	near := nearLimitOf(tenant, u)
+	p.approvals.webhooks.NearLimit(&notice.Limit{Tenant: tenant, Text: near.Text(), Limit: u.Limit.String(), Per: u.Per,
+		Capability: u.Capability, Tool: u.Tool, Period: u.Date(), Used: u.Used, Max: u.Most})
+}
+
+// nearLimitOf returns the use of a quota as a summary has it.
+func nearLimitOf(tenant string, u *daily.Use) summary.NearLimit {
+	period := "a day"
+	if u.Limit == call.PerMonth {
+		period = "a month"
+	}
+	return summary.NearLimit{Tenant: tenant, Period: period, Used: u.Used, Most: u.Most, Per: u.Per,
+		Capability: u.Capability, Tool: u.Tool}
 }
 
 // sharers counts the replicas that share the limits of tenants; nil: there is only this one.

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 
 	"github.com/capgate/capgate/gateway/admin/summary"
-	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/policy/approvals/webhook"
 )
@@ -82,12 +81,7 @@ func (p *App) nearLimits(ctx context.Context, tenants []string, most int) (near 
 	err error) {
 	found, all, err := p.uses.NearTenants(ctx, tenants, most, p.settingsOf)
 	for i := range found {
-		u, period := &found[i], "a day"
-		if u.Limit == call.PerMonth {
-			period = "a month"
-		}
-		near = append(near, summary.NearLimit{Tenant: u.Tenant, Period: period, Used: u.Used, Most: u.Most, Per: u.Per,
-			Capability: u.Capability, Tool: u.Tool})
+		near = append(near, nearLimitOf(found[i].Tenant, &found[i].Use))
 	}
 	return near, all, err
 }

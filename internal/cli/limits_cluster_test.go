@@ -34,14 +34,14 @@ type limitedGateways struct {
 	key      string
 }
 
-func startLimited(t *testing.T, limits string) *limitedGateways {
+func startLimited(t *testing.T, limits string, more ...string) *limitedGateways {
 	t.Helper()
 	g := &limitedGateways{redis: redistest.Start(t), backend: gatewaytest.NewCapability("one"), crowd: &crowd{}}
 	key, entry := makeKey(t)
 	g.key = key
 	file := writeConfig(t, configOf("redis: {url: '"+g.redis.URL()+
 		"', timeout: 10s}\noverload: {max_delay: 10s}\ntenants: [{id: acme, capabilities: ['*'], limits: "+limits+
-		", keys: ["+entry+"]}]",
+		", keys: ["+entry+"]}]\n"+strings.Join(more, "\n"),
 		g.backend.Serve(t, call.Doc, g.crowd.option()).Addr))
 	for range 3 {
 		p, public, admin := serve(t, nil, "--config", file)

@@ -2,7 +2,11 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -12,10 +16,24 @@ import (
 )
 
 // TestNearALimit: when 80% of a quota is used, three replicas log and record it once, and the summary, the days of the
-// tenant and capgate show it at both.
+// tenant and capgate show it at all. Each destination of such events receives one.
 func TestNearALimit(t *testing.T) {
 	t.Parallel()
-	g := startLimited(t, "{per_day: 10, per_month: 1000}")
+	posts := make(chan string, 10)
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		check.Must(t, err)
+		posts <- r.URL.Path + " " + string(body)
+	}))
+	t.Cleanup(receiver.Close)
+	secret := filepath.Join(t.TempDir(), "secret")
+	check.Must(t, os.WriteFile(secret, []byte(strings.Repeat("a secret of the tests ", 3)), 0o600))
+	g := startLimited(t, "{per_day: 10, per_month: 1000}", fmt.Sprintf(`approvals:
+  notices:
+  - {name: programs, url: '%[1]s/programs', secret_file: '%[2]s', events: [limit.near]}
+  - {name: people, url: '%[1]s/people', format: slack, events: [asked, limit.near], tenants: [acme]}
+  - {name: others, url: '%[1]s/others', format: slack, events: [limit.near], tenants: [globex]}
+`, receiver.URL, secret))
 	for i := range 8 {
 		check.Must(t, g.invoke(t.Context(), i%2, gatewaytest.Echo))
 	}
@@ -51,7 +69,17 @@ func TestNearALimit(t *testing.T) {
 			t.Errorf("capgate tenants usage: %d\n%s", exit, out)
 		}
 	}
-	if n := near(); n != 1 {
-		t.Errorf("%d notices", n)
+	got := map[string]string{}
+	for range 2 {
+		path, body, _ := strings.Cut(check.Received(t, posts, "an event"), " ")
+		got[path] = body
+	}
+	if !strings.Contains(got["/programs"], `{"type":"limit.near",`) ||
+		!strings.Contains(got["/programs"], `"tenant":"acme","text":"acme has used `) ||
+		!strings.Contains(got["/people"], "A tenant is near a limit") {
+		t.Errorf("%q", got)
+	}
+	if n := near(); n != 1 || len(posts) > 0 {
+		t.Errorf("%d notices, and %d more events", n, len(posts))
 	}
 }

@@ -27,7 +27,7 @@ var (
 	webhookEventsScript = newScript("webhooks_events")
 )
 
-// Webhooks is the outbox of approval events, with the dead letters. It is a webhook.Store.
+// Webhooks is the outbox of events, with the dead letters. It is a webhook.Store.
 type Webhooks struct {
 	client
 	name  string        // of the destination
@@ -111,12 +111,19 @@ func (w *Webhooks) idOf(tenant, event, approval string) string {
 
 // eventText encodes an event for the entries.
 func eventText(e *webhook.Event) string {
-	return joinWords([]string{e.Tenant, e.Approval, string(e.Kind), strconv.FormatInt(e.At.UnixMilli(), 10)})
+	of := e.Approval
+	if e.Kind == webhook.NearLimit {
+		of = e.Limit
+	}
+	return joinWords([]string{e.Tenant, of, string(e.Kind), strconv.FormatInt(e.At.UnixMilli(), 10)})
 }
 
 // eventOf parses an encoded event.
 func eventOf(id string, all []string) (webhook.Event, bool) {
 	e := webhook.Event{ID: id, Tenant: all[0], Approval: all[1], Kind: approvals.Kind(all[2])}
+	if e.Kind == webhook.NearLimit {
+		e.Approval, e.Limit = "", all[1]
+	}
 	return e, parseMillis(&e.At, all[3])
 }
 

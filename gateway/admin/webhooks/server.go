@@ -96,12 +96,12 @@ func matching(query search.Query, malformed *int32) func(webhook.Letter) bool {
 			*malformed++
 			return false
 		}
-		return query.Matches(l.ID, l.Destination, "approval."+string(l.Kind), l.Tenant, l.Approval, l.Reason)
+		return query.Matches(l.ID, l.Destination, l.Type(), l.Tenant, l.Approval, l.Reason)
 	}
 }
 
 func message(l *webhook.Letter) *capgatepb.DeadLetter {
-	return &capgatepb.DeadLetter{Id: l.ID, Destination: l.Destination, Type: "approval." + string(l.Kind),
+	return &capgatepb.DeadLetter{Id: l.ID, Destination: l.Destination, Type: l.Type(),
 		Tenant: l.Tenant, Approval: l.Approval, Time: timestamppb.New(l.At), Died: timestamppb.New(l.Died),
 		Error: l.Reason, Attempts: restjson.Int32(l.Attempts)}
 }

@@ -81,6 +81,7 @@ func (d *Deliverer) onEvent(tenant string, kind approvals.Kind) {
 
 // collect collects new events into the outbox.
 func (d *Deliverer) collect(ctx context.Context) {
+	d.putNear(ctx, d.near.take())
 	tenants, all, scan := d.dirty.take(d.opts.Now())
 	var err error
 	if all {
@@ -164,21 +165,26 @@ func (d *Deliverer) move(ctx context.Context, tenant, after string) error {
 		more := len(events) == eventsPage
 		to := d.endpoint.Load()
 		wanted := slices.DeleteFunc(events, func(e Event) bool { return !to.wantsKind(e.Kind) })
-		dropped, err := d.store.Put(ctx, tenant, after, next, wanted, d.opts.Outbox)
-		if err != nil {
+		if err := d.put(ctx, tenant, after, next, wanted); err != nil || !more {
 			return err
-		}
-		d.counters.dropped.Add(int64(dropped))
-		if dropped > 0 && !d.full.Swap(true) {
-			d.opts.Log.Warn("webhook: the outbox is full, and events are dropped", "destination", d.Name(), "most",
-				d.opts.Outbox)
-		}
-		if dropped == 0 && len(wanted) > 0 {
-			d.full.Store(false)
-		}
-		if !more {
-			return nil
 		}
 		after = next
 	}
+}
+
+// put puts a tenant's events into the outbox, and counts those that do not fit.
+func (d *Deliverer) put(ctx context.Context, tenant, after, next string, events []Event) error {
+	dropped, err := d.store.Put(ctx, tenant, after, next, events, d.opts.Outbox)
+	if err != nil {
+		return err
+	}
+	d.counters.dropped.Add(int64(dropped))
+	if dropped > 0 && !d.full.Swap(true) {
+		d.opts.Log.Warn("webhook: the outbox is full, and events are dropped", "destination", d.Name(), "most",
+			d.opts.Outbox)
+	}
+	if dropped == 0 && len(events) > 0 {
+		d.full.Store(false)
+	}
+	return nil
 }

@@ -40,13 +40,13 @@ func (f Format) CheckURL(text string) string {
 	return ""
 }
 
-// Config is a destination of events of approvals: a webhook, or mailboxes. All but its name may change while a
+// Config is a destination of events: a webhook, or mailboxes. All but its name may change while a
 // Deliverer runs.
 type Config struct {
 	// The destination's name in metrics, logs and dead letters: letters, digits, hyphens, dots and underscores, at most
 	// 63.
 	Name string `yaml:"name" kind:"name" required:"" unique:"true"`
-	// Tenants of the approvals that it gets. Default all.
+	// Tenants of the events that it gets. Default all.
 	Tenants []string `yaml:"tenants" kind:"tenant" unique:"true"`
 	// URL of a request for each event, as in https://hooks.example.com/approvals.
 	URL string `yaml:"url" kind:"webhook_url"`
@@ -56,8 +56,8 @@ type Config struct {
 	// File with the secrets that sign requests, one a line: whsec_ and base64, or 24 bytes or more verbatim. All sign.
 	// Required for generic requests; the others are not signed.
 	SecretFile string `yaml:"secret_file" kind:"file"`
-	// Events of requests.
-	Events []approvals.Kind `yaml:"events" enum:"asked,answered,escalated,approved,denied,used,released,expired" unique:"true" default:"[asked]"`
+	// Events of requests: those of approvals, and limit.near if 80% of a tenant's calls of a day or a month are used.
+	Events []approvals.Kind `yaml:"events" enum:"asked,answered,escalated,approved,denied,used,released,expired,limit.near" unique:"true" default:"[asked]"`
 	// environment uses the proxy of HTTPS_PROXY and HTTP_PROXY.
 	Proxy bool `yaml:"proxy" enum:"none,environment" default:"none"`
 	// File with the URL, in place of url, if the URL is a secret, as those of Slack and Teams are.

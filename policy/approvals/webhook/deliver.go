@@ -81,13 +81,19 @@ const (
 	errUnavailable = "approvals are unavailable" // temporary
 	errExpired     = "the approval can no longer be answered"
 	errUnwanted    = "the destination no longer gets events of this tenant"
-	unreadable     = "the approval cannot be encoded as JSON, or is too long"
+	unreadable     = "the event cannot be encoded, or is too long"
 )
 
 // format formats an entry's request, or returns the reason of sending nothing.
 func (d *Deliverer) format(ctx context.Context, to *endpoint, e *Entry) (text []byte, skip string) {
 	if !to.wants(e.Tenant) { // the configuration has changed since the event was collected
 		return nil, errUnwanted
+	}
+	if e.Kind == NearLimit {
+		if text, err := to.limitBody(&e.Event); err == nil {
+			return text, ""
+		}
+		return nil, unreadable
 	}
 	a, err := d.approvals.Get(ctx, e.Tenant, e.Approval)
 	var refusal *call.Refusal

@@ -70,6 +70,7 @@ type Deliverer struct {
 	opts      Options
 	endpoint  atomic.Pointer[endpoint]
 	dirty     *dirtyTenants
+	near      nearEvents
 	counters  counters
 	full      atomic.Bool // the full outbox was logged
 	failing   atomic.Bool // the failure of the receiver was logged

@@ -5,7 +5,7 @@ import "github.com/capgate/capgate/internal/lib/metric"
 // Metrics implements metric.Source.
 func (g *Group) Metrics() *metric.Set {
 	m := metric.New("capgate_webhook_")
-	events := m.Add("events_total", "Events of approvals for a destination, by result: "+
+	events := m.Add("events_total", "Events for a destination, by result: "+
 		"delivered; dead: given up; "+
 		"late: approvals that had expired; dropped: the queue was full.", "destination", "result")
 	requests := m.Add("requests_total",

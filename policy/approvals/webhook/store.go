@@ -8,13 +8,22 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// Event is an event of an approval that is to be delivered.
+// Event is an event of an approval or of a quota that is to be delivered.
 type Event struct {
 	ID       string // the webhook-id, the same for all attempts
 	Tenant   string
-	Approval string
+	Approval string // its id; "" for NearLimit
+	Limit    string // a notice.Limit as JSON; only for NearLimit
 	Kind     approvals.Kind
 	At       time.Time // by the store's clock
+}
+
+// Type returns the type of a request.
+func (e *Event) Type() string {
+	if e.Kind == NearLimit {
+		return string(NearLimit)
+	}
+	return "approval." + string(e.Kind)
 }
 
 // Entry is an Event that one replica has leased.
@@ -54,7 +63,8 @@ type Store interface {
 	// of the last minute.
 	Read(ctx context.Context, tenant, after string, most int) (events []Event, next string, err error)
 	// Put adds events to the outbox of at most most entries, and moves the tenant's cursor from after to next. If
-	// another replica has moved it the error is ErrMoved. dropped is the number of events that did not fit.
+	// another replica has moved it the error is ErrMoved. If next is "", the events have no cursor. dropped is the
+	// number of events that did not fit.
 	Put(ctx context.Context, tenant, after, next string, events []Event, most int) (dropped int, err error)
 	// Lease leases due entries for a time, and returns the wait until the next one is due; 0: none.
 	Lease(ctx context.Context, most int, lease time.Duration) (taken []Entry, again time.Duration, sizes Sizes,

@@ -32,8 +32,9 @@ type DeadLetter struct {
 	// Its name in approvals.notices.
 	Destination string `protobuf:"bytes,2,opt,name=destination,proto3" json:"destination,omitempty"`
 	// As in a webhook request.
-	Type     string `protobuf:"bytes,3,opt,name=type,proto3" json:"type,omitempty"`
-	Tenant   string `protobuf:"bytes,4,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Type   string `protobuf:"bytes,3,opt,name=type,proto3" json:"type,omitempty"`
+	Tenant string `protobuf:"bytes,4,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// Empty for events of limits.
 	Approval string `protobuf:"bytes,5,opt,name=approval,proto3" json:"approval,omitempty"`
 	// Time of the event.
 	Time *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=time,proto3" json:"time,omitempty"`
@@ -465,14 +466,14 @@ var File_capgate_v1_webhooks_proto protoreflect.FileDescriptor
 const file_capgate_v1_webhooks_proto_rawDesc = "" +
 	"\n" +
 	"\x19capgate/v1/webhooks.proto\x12\n" +
-	"capgate.v1\x1a\x17capgate/v1/access.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xce\x02\n" +
+	"capgate.v1\x1a\x17capgate/v1/access.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc8\x02\n" +
 	"\n" +
 	"DeadLetter\x12\x14\n" +
 	"\x02id\x18\x01 \x01(\tB\x04\xe2A\x01\x02R\x02id\x12&\n" +
 	"\vdestination\x18\x02 \x01(\tB\x04\xe2A\x01\x02R\vdestination\x12\x18\n" +
 	"\x04type\x18\x03 \x01(\tB\x04\xe2A\x01\x02R\x04type\x12\x1c\n" +
-	"\x06tenant\x18\x04 \x01(\tB\x04\xe2A\x01\x02R\x06tenant\x12 \n" +
-	"\bapproval\x18\x05 \x01(\tB\x04\xe2A\x01\x02R\bapproval\x124\n" +
+	"\x06tenant\x18\x04 \x01(\tB\x04\xe2A\x01\x02R\x06tenant\x12\x1a\n" +
+	"\bapproval\x18\x05 \x01(\tR\bapproval\x124\n" +
 	"\x04time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampB\x04\xe2A\x01\x02R\x04time\x124\n" +
 	"\x04died\x18\a \x01(\v2\x1a.google.protobuf.TimestampB\x04\xe2A\x01\x02R\x04died\x12 \n" +
 	"\battempts\x18\b \x01(\x05B\x04\xe2A\x01\x02R\battempts\x12\x1a\n" +
