@@ -11,8 +11,9 @@ import (
 // TestNoticeOfALimit: each format says which quota of which tenant is nearly used up, and has no link.
 func TestNoticeOfALimit(t *testing.T) {
 	t.Parallel()
-	n := notice.OfLimit(&notice.Limit{Tenant: "acme", Text: "a user of acme has used 85% of its 20 calls a day for mail",
-		Limit: "per_day", Per: "user", Capability: "mail", Period: "2026-11-29", Used: 17, Max: 20})
+	n := notice.OfLimit(&notice.Limit{Tenant: "acme", Limit: "per_day",
+		Text: "a user of acme has used 85% of its 20 calls a day for mail",
+		Per:  "user", Capability: "mail", Period: "2026-11-29", Used: 17, Max: 20})
 	if n.Link != "" || n.Arguments != "" {
 		t.Errorf("%+v", n)
 	}
@@ -22,10 +23,11 @@ func TestNoticeOfALimit(t *testing.T) {
 	noError(t, err)
 	mail, err := notice.Mail(&n, envelope())
 	noError(t, err)
-	seen := map[string]string{"Slack": textsOf(t, slack), "Teams": textsOf(t, teams), "mail": strings.ReplaceAll(string(mail), "=\r\n", "")} // of lines that are broken
+	seen := map[string]string{"Slack": textsOf(t, slack), "Teams": textsOf(t, teams),
+		"mail": strings.ReplaceAll(string(mail), "=\r\n", "")} // of lines that are broken
 	for format, text := range seen {
-		for _, want := range []string{"A tenant is near a limit", "acme", "85%", "per_day", "user", "mail", "2026-11-29",
-			"17 of 20"} {
+		for _, want := range []string{"A tenant is near a limit", "acme", "85%", "per_day", "user", "mail",
+			"2026-11-29", "17 of 20"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s: no %q in %s", format, want, text)
 			}

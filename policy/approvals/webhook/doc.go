@@ -1,5 +1,6 @@
-// Package webhook delivers events of approvals and of quotas to destinations: in requests that are signed according to Standard
-// Webhooks (github.com/standard-webhooks/standard-webhooks, spec), as messages to Slack and Teams, and as e-mail.
+// Package webhook delivers events of approvals and of quotas to destinations: in requests that are signed according to
+// Standard Webhooks (github.com/standard-webhooks/standard-webhooks, spec), as messages to Slack and Teams, and as
+// e-mail.
 //
 //	a transition of an approval ──► the tenant's events    in one script, so that both or none exist
 //	                               │ collect: after the tenant's cursor, for each destination
