@@ -18,10 +18,12 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/connect"
 	"github.com/capgate/capgate/gateway/frontdoor/cors"
 	"github.com/capgate/capgate/gateway/frontdoor/inbox"
+	"github.com/capgate/capgate/gateway/frontdoor/jwks"
 	"github.com/capgate/capgate/gateway/frontdoor/mcp/tools"
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
 	"github.com/capgate/capgate/gateway/frontdoor/web"
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/assertion"
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/clientaddr"
 	"github.com/capgate/capgate/internal/history"
@@ -89,6 +91,7 @@ type Routing struct {
 	// Discovery lists tools to callers. The Gateway sets all but Lists and Tools.
 	Discovery   discovery.Config
 	Idempotency *idempotency.Service // nil means calls with idempotency keys are rejected
+	Assert      assertion.Sign       // signs assertions for backends; nil means calls that need one are rejected
 	Engines     engine.Shared        // state of OpenParallax engines; the zero value rejects their guarded methods
 }
 
@@ -99,6 +102,7 @@ type Doors struct {
 	MCP     tools.Config   // tools that callers see over MCP
 	CORS    cors.Config    // other sites whose pages may call; the zero value allows none
 	Inbox   *inbox.Config  // page of approvals for people; optional
+	Keys    jwks.Keys      // of the assertions; nil means none are published
 	// Services registers further gRPC services; optional. tenant.FromContext returns the caller.
 	Services func(grpc.ServiceRegistrar)
 }

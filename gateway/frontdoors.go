@@ -45,7 +45,7 @@ func (g *Gateway) newDoors(queue *fairqueue.Queue) (inside *localgrpc.Conn, err 
 		Unauthenticated: h.shares.unauthenticated, Results: h.shares.results, Stall: cfg.Clients.Stall,
 	})
 	g.doors, err = frontdoor.New(frontdoor.Config{Web: g.web, Conn: inside, Inbox: cfg.Doors.Inbox, MCP: g.mcp,
-		REST: api, Connect: cfg.Doors.Connect, CORS: cfg.Doors.CORS, Leaving: g.leaving})
+		REST: api, Connect: cfg.Doors.Connect, CORS: cfg.Doors.CORS, Keys: cfg.Doors.Keys, Leaving: g.leaving})
 	if err != nil {
 		return nil, fmt.Errorf("front doors: %w", err)
 	}

@@ -35,6 +35,8 @@ type details struct {
 	members  []member // Backends
 	ejection Ejection
 	retries  Retries
+	// assertion is nil if backends receive none.
+	assertion *Assertion
 	// slowStart is the time in which a returning backend reaches its whole share.
 	slowStart time.Duration
 
@@ -45,6 +47,9 @@ type details struct {
 	states []health.Backend // of members; guarded by state.mu
 	health *health.Snapshot // the same, published; guarded by state.mu
 }
+
+// Audience returns the audience of assertions for a backend; "": it receives none.
+func (f *Fleet) Audience(addr string) string { return f.assertion.Of(f.Capability, addr) }
 
 // DoubtsRefusals reports whether REFUSED_STREAM of the fleet's backends does not prove that a call did not run.
 func (f *Fleet) DoubtsRefusals() bool { return f.retries.Proxy }

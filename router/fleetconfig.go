@@ -2,6 +2,7 @@ package router
 
 import (
 	"cmp"
+	"strings"
 	"sync"
 	"time"
 
@@ -51,6 +52,9 @@ type FleetConfig struct {
 	// How long a call that needs a person's approval waits for the answer, unless its caller says so: with Prefer: wait
 	// or x-approval-wait. It waits for three quarters of the time until its deadline at most; 0s: not at all.
 	ApprovalWait time.Duration `yaml:"approval_wait" min:"0" max:"10m" default:"0s"`
+	// Assertion of the caller, which each request to the backends has in the header or metadata x-capgate-assertion:
+	// a JSON Web Token of a minute. {}: with the defaults. Default none.
+	Assertion *Assertion `yaml:"assertion"`
 
 	Protocol     Protocol      `yaml:",extra"` // of the backends; default Selu's
 	Secure       bool          `yaml:"-"`      // the backends use TLS
@@ -93,6 +97,27 @@ var defaults = sync.OnceValue(strictyaml.Defaults[FleetConfig])
 
 // defaultWeight returns the weight of a backend.
 var defaultWeight = sync.OnceValue(func() int { return strictyaml.Defaults[BackendConfig]().Weight })
+
+// Assertion is about the tokens that tell backends who the caller is. It is immutable.
+type Assertion struct {
+	// The value of aud. Backends must accept no other one. Default the URL of a backend that has one, and otherwise
+	// the capability.
+	Audience string `yaml:"audience" max:"512"`
+}
+
+// Of returns the audience of a backend; "": assertions are off. A nil Assertion is off.
+func (a *Assertion) Of(capability, addr string) string {
+	switch {
+	case a == nil:
+		return ""
+	case a.Audience == "" && strings.Contains(addr, "://"):
+		return addr
+	}
+	return cmp.Or(a.Audience, capability)
+}
+
+// Equal reports whether backends receive the same assertions.
+func (a *Assertion) Equal(b *Assertion) bool { return a == b || a != nil && b != nil && *a == *b }
 
 // Idempotency is about idempotency keys of gRPC calls.
 type Idempotency struct {

@@ -110,7 +110,7 @@ func (t *Table) newFleet(cfg *FleetConfig, before *Fleet) (*Fleet, error) {
 		ejection: cfg.Ejection.withDefaults(), retries: cfg.Retries.withDefaults(),
 		slowStart:  cmp.Or(cfg.SlowStart, defaults().SlowStart),
 		idempotent: newDeclared(cfg.Idempotent), eventSource: newDeclared(cfg.EventSource),
-		limit: cfg.Limit.withDefaults(),
+		limit: cfg.Limit.withDefaults(), assertion: cfg.Assertion,
 	}}
 	f.clock = t.clock
 	if before != nil {

@@ -68,6 +68,7 @@ type Marks struct {
 	Audited  bool // has a reservation in the audit log
 	Shed     bool // rejected because of overload
 	InFlight bool // counted as in flight for its fleet and tenant
+	Own      bool // made by the gateway itself
 }
 
 // Decision is the authorization decision of a call.

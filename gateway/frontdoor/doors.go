@@ -10,6 +10,7 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/cors"
 	"github.com/capgate/capgate/gateway/frontdoor/health"
 	"github.com/capgate/capgate/gateway/frontdoor/inbox"
+	"github.com/capgate/capgate/gateway/frontdoor/jwks"
 	"github.com/capgate/capgate/gateway/frontdoor/mcp/tools"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/frontdoor/registry"
@@ -27,6 +28,7 @@ type Config struct {
 	REST    rest.Config
 	Connect connect.Config
 	CORS    cors.Config
+	Keys    jwks.Keys   // of assertions; nil means none are published
 	Leaving func() bool // reports whether clients should use another replica
 }
 
@@ -50,6 +52,7 @@ func New(cfg Config) (*Doors, error) {
 		inbox.New(cfg.Inbox, api),
 		cfg.MCP,
 		registry.New(cfg.Conn, cfg.MCP),
+		jwks.New(cfg.Keys),
 		connect.New(connect.Over(cfg.Conn), cfg.Connect),
 		api,
 	)

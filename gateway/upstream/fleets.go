@@ -92,7 +92,7 @@ func (s *Fleets[B]) Replace(fleets []Fleet) (changed []string) {
 // same reports whether two fleets have the same tools, and their calls reach a backend in the same way.
 func (s *Fleets[B]) same(a, b *Fleet) bool {
 	return a.TLS == b.TLS && a.Content == b.Content && a.Sessions == b.Sessions && a.SessionTTL == b.SessionTTL &&
-		maps.Equal(a.Headers, b.Headers) && s.kind.Same(a, b)
+		maps.Equal(a.Headers, b.Headers) && a.Assertion.Equal(b.Assertion) && s.kind.Same(a, b)
 }
 
 // Has reports whether a fleet has a backend.

@@ -10,6 +10,7 @@ import (
 	"github.com/capgate/capgate/gateway/localgrpc"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/health"
+	"github.com/capgate/capgate/internal/assertion"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 	"github.com/capgate/capgate/router"
 )
@@ -26,6 +27,7 @@ type Fleet struct {
 	Sessions   bool              // each session of a caller has its own session at the backend
 	SessionTTL time.Duration     // of a session without calls; default 1 h
 	Protocol   router.Protocol   // settings
+	Assertion  *router.Assertion // nil means backends receive none
 	Content    any               // content of files named by the settings; comparable; if unchanged, the same pointer
 	Warnings   []string          // warnings about that content
 }
@@ -48,6 +50,8 @@ type Options struct {
 	// Changed is called when the tools of a fleet may have changed. It must not block. It is optional.
 	Changed func(capability string)
 	Room    *Room // for sessions of callers; nil means no limit
+	// Sign signs assertions. If nil, requests of fleets with assertions fail.
+	Sign assertion.Sign
 	// Silence is the time without received data after which connections to a backend that does not answer probes are
 	// closed; default 20 s.
 	Silence time.Duration
@@ -57,6 +61,9 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	o.Log, o.Room = cmp.Or(o.Log, slog.New(slog.DiscardHandler)), cmp.Or(o.Room, &Room{})
 	o.Silence = cmp.Or(o.Silence, 20*time.Second)
+	if o.Sign == nil {
+		o.Sign = func(string, *assertion.Caller) (string, error) { return "", assertion.ErrNoKey }
+	}
 	if o.Changed == nil {
 		o.Changed = func(string) {}
 	}

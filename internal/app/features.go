@@ -14,6 +14,7 @@ func features() []feature {
 		historyFeature(),
 		limitsFeature(),
 		quotasFeature(),
+		assertionsFeature(), // before upstreams, which sign their requests
 		upstreamsFeature(),
 		sourcesFeature(),
 		fleetsFeature(),

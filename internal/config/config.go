@@ -44,7 +44,7 @@ type Config struct {
 	// signed; arguments of approvals and stored responses are encrypted there. Replicas resume each other's TLS
 	// sessions at ports without client_ca_file. Default none: replicas share a secret in Redis for signed URLs and
 	// sessions, and approvals store only previews with masked secrets. A reload uses new secrets for signed URLs,
-	// sessions, TLS session tickets and digests of configurations; the rest needs a restart.
+	// sessions, assertions, TLS session tickets and digests of configurations; the rest needs a restart.
 	SecretFile string `yaml:"secret_file" kind:"file" restart:"yes"`
 	// Sharing of the probing of backends between replicas with one Redis. All replicas should have the same values,
 	// except for the id.

@@ -65,7 +65,7 @@ func (p *Planner) listed(f *config.Fleet) *manifest.Manifest {
 // servedFleet completes a fleet that the process serves. Its backends are those that are probed. secure is TLS as the
 // file has it.
 func servedFleet(f upstream.Fleet, from *config.Fleet, probed *health.Fleet, secure *tls.Config) upstream.Fleet {
-	f.Backends, f.Hosts, f.TLS = probed.Backends, probed.Hosts, secure
+	f.Backends, f.Hosts, f.TLS, f.Assertion = probed.Backends, probed.Hosts, secure, from.Assertion
 	if from.Protocol.Traits().OwnSessions {
 		f.Sessions, f.SessionTTL = from.Affinity.Sessions, from.Affinity.SessionTTL
 	}

@@ -116,4 +116,4 @@ func (s *State) end() {
 }
 
 // Self makes the gateway itself the caller.
-func Self(t *filter.Call) { t.Info.Tenant = tenant.Default }
+func Self(t *filter.Call) { t.Info.Tenant, t.Own = tenant.Default, true }

@@ -8,6 +8,7 @@ import (
 	"github.com/capgate/capgate/gateway/dialect"
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/assertion"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/telemetry/tracing"
@@ -29,11 +30,20 @@ type Learner interface {
 type Filter struct {
 	recorder Recorder
 	learner  Learner
+	sign     assertion.Sign
 	dialects bool
 }
 
-// New returns a Filter. If dialects is true, the path of a call depends on its backend's dialect.
-func New(r Recorder, l Learner, dialects bool) Filter { return Filter{r, l, dialects} }
+// New returns a Filter. If sign is nil, calls that need an assertion are rejected.
+func New(r Recorder, l Learner, sign assertion.Sign) Filter {
+	return Filter{recorder: r, learner: l, sign: sign}
+}
+
+// ByDialect returns a Filter with which the path of a call depends on its backend's dialect.
+func (f Filter) ByDialect() Filter {
+	f.dialects = true
+	return f
+}
 
 // State is the state of a call's response. Its memory is reused, see Keep.
 type State struct {
@@ -52,6 +62,9 @@ func (s *State) Keep() State {
 
 // Admit implements filter.Filter.
 func (f Filter) Admit(c *filter.Call, s *State) filter.Step {
+	if refusal := f.assert(c); refusal != nil {
+		return c.Reject(refusal)
+	}
 	if !c.InFlight {
 		c.InFlight = true
 		f.recorder.Begin(c.Metrics(), c.Principal.Metrics, uint32(c.Stream.Shard()))

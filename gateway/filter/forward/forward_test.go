@@ -52,7 +52,7 @@ func TestPath(t *testing.T) {
 		c, stream := picked(call.Invoke, d)
 		var s forward.State
 		for range 2 {
-			if step := forward.New(told, told, true).Admit(c, &s); step != filter.Stop || c.Answer().Upstream == nil {
+			if step := forward.New(told, told, nil).ByDialect().Admit(c, &s); step != filter.Stop || c.Answer().Upstream == nil {
 				t.Fatalf("step %d, upstream %v", step, c.Answer().Upstream)
 			}
 		}
@@ -72,7 +72,7 @@ func TestClient(t *testing.T) {
 	for told, want := range map[bool]string{true: "10.0.0.1", false: ""} {
 		c, stream := picked(call.Invoke, call.Doc)
 		c.Client = filter.Client{Address: "10.0.0.1", Told: told}
-		forward.New(&seen{}, &seen{}, true).Admit(c, &forward.State{})
+		forward.New(&seen{}, &seen{}, nil).ByDialect().Admit(c, &forward.State{})
 		if got, _ := stream.Header("x-forwarded-for"); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
@@ -91,7 +91,7 @@ func TestResponse(t *testing.T) {
 	t.Parallel()
 	for failure, want := range map[string]telemetry.Outcome{"": telemetry.Succeeded, "no rain": telemetry.ToolError} {
 		c, stream := picked(call.Invoke, call.Doc)
-		f := forward.New(&seen{}, &seen{}, true)
+		f := forward.New(&seen{}, &seen{}, nil).ByDialect()
 		var s forward.State
 		f.Admit(c, &s)
 		stream.Tap.Body(message(t, &docpb.InvokeResponse{ResultJson: []byte(`{}`), Error: failure}))
@@ -110,7 +110,7 @@ func TestFurtherAttempt(t *testing.T) {
 	t.Parallel()
 	c, stream := picked(call.Invoke, call.Doc)
 	c.Attempt.Past = 1
-	forward.New(&seen{}, &seen{}, true).Admit(c, &forward.State{})
+	forward.New(&seen{}, &seen{}, nil).ByDialect().Admit(c, &forward.State{})
 	if want, _ := dialect.Path(call.Invoke, call.Doc); stream.Path != want {
 		t.Errorf("path %q, want %q", stream.Path, want)
 	}
@@ -130,7 +130,7 @@ func TestTenantOfLocalUpstreams(t *testing.T) {
 	} {
 		c, stream := picked(call.Invoke, call.Doc)
 		c.Info.Tenant, c.Endpoint.Attached = "acme", upstream
-		forward.New(&seen{}, &seen{}, true).Admit(c, &forward.State{})
+		forward.New(&seen{}, &seen{}, nil).ByDialect().Admit(c, &forward.State{})
 		if got, _ := stream.Header(filter.TenantHeader); got != want {
 			t.Errorf("tenant %q, want %q", got, want)
 		}
@@ -142,7 +142,7 @@ func TestTenantOfLocalUpstreams(t *testing.T) {
 func TestArtifacts(t *testing.T) {
 	t.Parallel()
 	told := &seen{}
-	f := forward.New(told, told, true)
+	f := forward.New(told, told, nil).ByDialect()
 	var s forward.State
 	respond := func(m call.Method, body []byte) {
 		c, stream := picked(m, call.Doc)
@@ -174,7 +174,7 @@ func TestArtifacts(t *testing.T) {
 // Example: a call of a service that has no dialects goes on by its own path.
 func Example() {
 	c, stream := picked(call.Invoke, call.Live)
-	forward.New(&seen{}, &seen{}, false).Admit(c, &forward.State{})
+	forward.New(&seen{}, &seen{}, nil).Admit(c, &forward.State{})
 	fmt.Println(stream.Path == "", c.Answer().Upstream != nil)
 	// Output: true true
 }

@@ -146,8 +146,11 @@ func (b *backend) reflect(loading *load) {
 	of := b.connections.Load()
 	var sum descriptorSum
 	loading.err = recovery.Do("server reflection", func() error {
-		found, err := reflect(metadata.NewOutgoingContext(ctx, metadataOf(b.fleet)), b.conn,
-			b.settings.Methods)
+		md, err := asserted(ctx, b.all, b.fleet)
+		if err != nil {
+			return err
+		}
+		found, err := reflect(metadata.NewOutgoingContext(ctx, md), b.conn, b.settings.Methods)
 		if err != nil {
 			return err
 		}

@@ -145,7 +145,11 @@ func (b *backend) send(ctx context.Context, t *tool, msg []byte, tell func(text 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends a stream that was not read to its end
 	streams := t.method.IsStreamingServer()
-	ctx, p := withProgress(metadata.NewOutgoingContext(ctx, b.metadata(ctx)))
+	md, err := b.metadata(ctx)
+	if err != nil {
+		return localgrpc.NotStarted(err)
+	}
+	ctx, p := withProgress(metadata.NewOutgoingContext(ctx, md))
 	stream, err := b.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: streams}, t.path,
 		grpc.ForceCodec(localgrpc.Bytes{}))
 	if err != nil {
@@ -179,14 +183,21 @@ func (b *backend) send(ctx context.Context, t *tool, msg []byte, tell func(text 
 	}
 }
 
-// metadata returns the metadata of a call: the configured one, and the trace.
-func (b *backend) metadata(ctx context.Context) metadata.MD {
-	md := metadataOf(b.fleet)
+// metadata returns the metadata of a call: the configured one, the assertion of the caller, and the trace.
+func (b *backend) metadata(ctx context.Context) (metadata.MD, error) {
+	called, err := upstream.WithCaller(ctx)
+	if err != nil {
+		return nil, err
+	}
+	md, err := asserted(called, b.all, b.fleet)
+	if err != nil {
+		return nil, err
+	}
 	incoming, _ := metadata.FromIncomingContext(ctx)
 	if trace := incoming.Get(tracing.Traceparent); len(trace) > 0 {
 		md.Set(tracing.Traceparent, trace[0])
 	}
-	return md
+	return md, nil
 }
 
 // failure returns the error of a call. A status of the backend is returned unchanged.

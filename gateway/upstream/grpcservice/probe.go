@@ -41,9 +41,13 @@ func (s *Services) ask(ctx context.Context, capability string, conn grpc.ClientC
 	if f == nil {
 		return health.Result{Reason: errGone.Error()}, nil
 	}
-	ctx = metadata.NewOutgoingContext(ctx, metadataOf(f))
+	md, err := asserted(ctx, s.Fleets, f)
+	if err != nil {
+		return health.Result{}, err
+	}
+	ctx = metadata.NewOutgoingContext(ctx, md)
 	var reply healthpb.HealthCheckResponse
-	err := conn.Invoke(ctx, healthPath, &healthpb.HealthCheckRequest{}, &reply)
+	err = conn.Invoke(ctx, healthPath, &healthpb.HealthCheckRequest{}, &reply)
 	reason := "grpc.health.v1: " + reply.GetStatus().String()
 	switch code := status.Code(err); {
 	case code == codes.OK:

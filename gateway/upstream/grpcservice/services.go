@@ -1,6 +1,7 @@
 package grpcservice
 
 import (
+	"context"
 	"slices"
 	"sync"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/health"
+	"github.com/capgate/capgate/internal/assertion"
 )
 
 // Services holds the backends of all fleets. It is safe for concurrent use.
@@ -59,6 +61,16 @@ func (s *Services) Probe(capability string) health.Question { return probe{s, ca
 
 // metadataOf returns the configured metadata of each call to a fleet's backends.
 func metadataOf(f *upstream.Fleet) metadata.MD { return metadata.New(f.Headers) }
+
+// asserted returns the configured metadata with the assertion of the caller in ctx, if the fleet wants assertions.
+func asserted(ctx context.Context, all *upstream.Fleets[*backend], f *upstream.Fleet) (metadata.MD, error) {
+	md := metadataOf(f)
+	signed, err := all.Assert(ctx, f, f.Capability)
+	if signed != "" {
+		md.Set(assertion.Header, signed)
+	}
+	return md, err
+}
 
 // Fleet implements upstream.Backend.
 func (b *backend) Fleet() *upstream.Fleet { return b.fleet }

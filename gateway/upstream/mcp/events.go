@@ -241,5 +241,8 @@ func (t *transport) resume(of *resumption) (*http.Response, error) {
 	}
 	r.Header.Set("Accept", "text/event-stream")
 	r.Header.Set("Last-Event-Id", of.id)
+	if err = t.identify(r, head{}); err != nil { // the former assertion may have expired
+		return nil, err
+	}
 	return t.base.Transport.RoundTrip(r)
 }

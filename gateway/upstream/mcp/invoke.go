@@ -117,6 +117,9 @@ func (v *server) call(ctx context.Context, req *docpb.InvokeRequest, told chan<-
 	if err != nil {
 		return nil, err
 	}
+	if ctx, err = upstream.WithCaller(ctx); err != nil {
+		return nil, localgrpc.NotStarted(err)
+	}
 	md, _ := metadata.FromIncomingContext(ctx)
 	trace := first(md, tracing.Traceparent)
 	ctx, seen := withNote(withTrace(ctx, trace))

@@ -16,6 +16,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/health"
+	"github.com/capgate/capgate/internal/assertion"
 	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
@@ -142,7 +143,8 @@ func (t *transport) note(r *http.Request, resp *http.Response) {
 	case resp.StatusCode == http.StatusUnauthorized:
 		note.hint = "the server requires a credential; set one in mcp_server.headers_file"
 	}
-	if !page && !upstream.Repeats(string(start), t.header) {
+	if !page && !upstream.Repeats(string(start), t.header) &&
+		!upstream.Repeats(string(start), http.Header{"": r.Header.Values(assertion.Header)}) {
 		note.text, note.said = untrusted.Clip(untrusted.Line(string(start)), maxWords), saidOf(start)
 	}
 	w.note.Store(note)

@@ -76,6 +76,7 @@ func newServer(all *upstream.Fleets[*server], f *upstream.Fleet, url string) *se
 		transport: newTransport(secureFor(f, url), headersOf(f.Headers), settings.maxMessage()),
 	}
 	v.transport.host = hostFor(f, url)
+	v.transport.assert = func(ctx context.Context) (string, error) { return all.Assert(ctx, f, url) }
 	v.watch.turn = make(chan struct{}, 1)
 	self := &sdk.Implementation{Name: "capgate", Version: all.Version}
 	// Without handlers and capabilities, requests of servers are refused.
@@ -273,6 +274,9 @@ func (v *server) ready(ctx context.Context, key sessionKey, s *session) (*sdk.Cl
 	defer func() { <-s.turn }()
 	if cs := s.open.Load(); cs != nil {
 		return cs, nil
+	}
+	if key == (sessionKey{}) { // it is for all callers
+		ctx = upstream.WithoutCaller(ctx)
 	}
 	cs, err := v.connect(ctx, v.callers, true)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/gateway/upstream"
+	"github.com/capgate/capgate/internal/assertion"
 	"github.com/capgate/capgate/internal/lib/httpclient"
 	"github.com/capgate/capgate/internal/lib/tokenbucket"
 	"github.com/capgate/capgate/internal/lib/untrusted"
@@ -36,6 +37,7 @@ type transport struct {
 	base       *http.Client
 	header     http.Header
 	host       string // of requests; "": that of the URL
+	assert     func(context.Context) (string, error)
 	maxMessage int
 	questions  atomic.Int32        // unanswered requests of the server
 	notices    *tokenbucket.Bucket // see newPace
@@ -43,9 +45,10 @@ type transport struct {
 }
 
 func newTransport(t *tls.Config, header http.Header, maxMessage int) *transport {
+	assert := func(context.Context) (string, error) { return "", nil }
 	base := httpclient.New(httpclient.Config{Name: "capgate-mcp", TLS: t,
 		Dial: upstream.Dialer(dialTimeout).DialContext, Handshake: dialTimeout, MaxIdle: maxIdle, MaxHeader: maxHeader})
-	return &transport{base: base, header: header, maxMessage: maxMessage, notices: newPace()}
+	return &transport{base: base, header: header, assert: assert, maxMessage: maxMessage, notices: newPace()}
 }
 
 // secureFor returns TLS to a server of a fleet, whose certificate has the name of its host.
@@ -96,6 +99,15 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if trace := traceOf(r.Context()); trace != "" {
 		out.Header.Set("Traceparent", trace)
 	}
+	if err := t.identify(out, sent); err != nil {
+		if ex != nil {
+			ex.responded(nil, err)
+		}
+		if r.Body != nil {
+			_ = r.Body.Close()
+		}
+		return nil, err
+	}
 	switch {
 	case sent.Method == discover:
 		return t.discover(out, ex)
@@ -103,6 +115,23 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return t.plain(out, sent)
 	}
 	return t.send(out, ex)
+}
+
+// identify adds the assertion of the caller, if the fleet wants assertions. A request that ends a session, or answers
+// one of the server, is the gateway's own: its context is that of the call that opened the session.
+func (t *transport) identify(r *http.Request, sent head) error {
+	ctx := r.Context()
+	if r.Method == http.MethodDelete || sent.isAnswer() {
+		ctx = upstream.WithoutCaller(ctx)
+	}
+	signed, err := t.assert(ctx)
+	if err != nil {
+		return err
+	}
+	if signed != "" {
+		r.Header.Set(assertion.Header, signed)
+	}
+	return nil
 }
 
 // send sends a tracked request.

@@ -27,7 +27,7 @@ func (o *Options) fleets(limits *router.Limits) (routes router.Config, probes []
 			Ejection: f.Ejection, Retries: f.Retries, Idempotent: f.Idempotent,
 			Idempotency:  router.Idempotency{GRPC: f.Keyed},
 			ApprovalWait: f.ApprovalWait, EventSource: f.Sources, Protocol: f.Protocol, Limit: f.Limit,
-			SlowStart: f.SlowStart, Affinity: f.Affinity, WaitForReady: f.Health.WaitForReady,
+			SlowStart: f.SlowStart, Affinity: f.Affinity, WaitForReady: f.Health.WaitForReady, Assertion: f.Assertion,
 		})
 		if f.Unprobed {
 			continue

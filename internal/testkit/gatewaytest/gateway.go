@@ -31,6 +31,7 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/web"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/health"
+	"github.com/capgate/capgate/internal/assertion"
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/clientaddr"
@@ -96,6 +97,7 @@ type Options struct {
 	CutOff    func() bool          // as in gateway.Config; default never
 	// Expedited is called when calls ask for early probes; it must not block. Default nothing.
 	Expedited func(capability string)
+	Assert    assertion.Sign              // as in gateway.Config
 	Engines   engine.Shared               // shared state of engines; default none, and engines are not guarded
 	Shield    authorize.Shield            // default none
 	Tracer    *tracing.Tracer             // default none
@@ -128,6 +130,7 @@ type Fleet struct {
 	Asks         health.Question   // the kind of probe; default Healthcheck
 	Protocol     router.Protocol   // of the backends; nil: Selu's
 	Sources      []string          // tools that may be called with GET
+	Assertion    *router.Assertion // as router.FleetConfig's
 	Unprobed     bool              // backends are not probed, and stay usable
 }
 
@@ -225,7 +228,7 @@ func (g *Gateway) config(o Options, decider *policy.Decider, routing *router.Rou
 		Policy: authorize.Config{Decider: decider, Shield: o.Shield, Approver: o.Approver, Describe: o.Describe,
 			Tools: o.ToolNames},
 		Routing: gateway.Routing{Router: routing, Local: o.Local, Affinity: g.affinity, Expedite: o.expedite(g.prober),
-			Discovery: o.Discovery, Idempotency: o.Answers, Engines: o.Engines},
+			Discovery: o.Discovery, Idempotency: o.Answers, Engines: o.Engines, Assert: o.Assert},
 		Doors: gateway.Doors{REST: withEngines(o.REST), Connect: o.Connect, MCP: o.MCP, CORS: o.CORS,
 			Services: o.Services},
 		Admin: gateway.Admin{Services: o.Operators, Guard: o.Guard},
