@@ -14,7 +14,8 @@ func TestAudience(t *testing.T) {
 		of         *router.Assertion
 		addr, want string
 	}{
-		{nil, "http://10.0.0.7:3001/mcp", ""}, {&router.Assertion{}, "http://10.0.0.7:3001/mcp", "http://10.0.0.7:3001/mcp"},
+		{nil, "http://10.0.0.7:3001/mcp", ""},
+		{&router.Assertion{}, "http://10.0.0.7:3001/mcp", "http://10.0.0.7:3001/mcp"},
 		{&router.Assertion{}, "10.0.0.7:50051", "files"}, {other, "10.0.0.7:50051", other.Audience},
 		{other, "http://10.0.0.7:3001/mcp", other.Audience},
 	} {

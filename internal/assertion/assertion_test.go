@@ -70,7 +70,8 @@ func TestClaims(t *testing.T) {
 			Tenant: "acme", UID: "u1", User: "ann"},
 		`{"sub":"globex/user/ann","caller":"user","tenant":"globex","user":"ann"}`: {Verified: true, Tenant: "globex",
 			User: "ann"},
-		`{"sub":"acme/unverified/ann","caller":"unverified","tenant":"acme","user":"ann"}`: {Tenant: "acme", User: "ann"},
+		`{"sub":"acme/unverified/ann","caller":"unverified","tenant":"acme","user":"ann"}`: {Tenant: "acme",
+			User: "ann"},
 		`{"sub":"acme/credential/k1","caller":"credential","tenant":"acme","credential":"k1"}`: {Verified: true,
 			Tenant: "acme", Credential: "k1"},
 		`{"sub":"acme/anonymous","caller":"anonymous","tenant":"acme"}`: {Tenant: "acme"},
@@ -171,7 +172,8 @@ func TestRotation(t *testing.T) {
 		replace(secret, step.secrets...)
 		one.Set(used)
 		now := signed(t, one, assertion.Caller{Tenant: "acme"})
-		if !valid(setOf(one), now) || valid(setOf(one), before) != step.old || valid(setOf(two), now) != step.signsWithFirst {
+		if !valid(setOf(one), now) || valid(setOf(one), before) != step.old ||
+			valid(setOf(two), now) != step.signsWithFirst {
 			t.Errorf("secrets %d: %s", step.secrets, setOf(one))
 		}
 	}

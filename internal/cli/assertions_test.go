@@ -236,7 +236,8 @@ func (a *asserting) rotate(t *testing.T) {
 		check.Until(t, fmt.Sprintf("the keys of step %d", step), func() (bool, string) {
 			set = a.keys(t, 0)
 			ids := kidsOf(t, set)
-			return len(ids) == len(lines) && !all[strings.Join(ids, " ")] && a.keys(t, 1) == set && a.keys(t, 2) == set, set
+			is := len(ids) == len(lines) && !all[strings.Join(ids, " ")] && a.keys(t, 1) == set && a.keys(t, 2) == set
+			return is, set
 		})
 		all[strings.Join(kidsOf(t, set), " ")] = true
 		for gateway := range a.gateways {

@@ -74,7 +74,8 @@ func TestUnsigned(t *testing.T) {
 		told := &seen{}
 		c, _ := asserting(&relay.Upstream{})
 		forward.New(told, told, sign).Admit(c, &forward.State{})
-		if refusal := c.Answer().Refusal; refusal == nil || refusal.Reason != "ASSERTION_UNAVAILABLE" || told.begun > 0 {
+		refusal := c.Answer().Refusal
+		if refusal == nil || refusal.Reason != "ASSERTION_UNAVAILABLE" || told.begun > 0 {
 			t.Errorf("%s: %v, %d begun", name, refusal, told.begun)
 		}
 	}

@@ -52,7 +52,8 @@ func TestPath(t *testing.T) {
 		c, stream := picked(call.Invoke, d)
 		var s forward.State
 		for range 2 {
-			if step := forward.New(told, told, nil).ByDialect().Admit(c, &s); step != filter.Stop || c.Answer().Upstream == nil {
+			step := forward.New(told, told, nil).ByDialect().Admit(c, &s)
+			if step != filter.Stop || c.Answer().Upstream == nil {
 				t.Fatalf("step %d, upstream %v", step, c.Answer().Upstream)
 			}
 		}
