@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // TestDeadAddress: an address that takes connections and never answers ends each command soon, with what is wrong.
@@ -16,7 +18,7 @@ func TestDeadAddress(t *testing.T) {
 			began, addr := time.Now(), mute(t)
 			exit, _, errs := runProgram(t, nil, strings.Fields(strings.ReplaceAll(command, "ADDR", addr))...)
 			took := time.Since(began)
-			if exit != exitUnreachable || !strings.Contains(errs, addr) || took > requestTimeout+connectTimeout {
+			if exit != exitUnreachable || !strings.Contains(errs, addr) || took > check.Patience {
 				t.Errorf("exit status %d after %v: %s", exit, took, errs)
 			}
 		})
