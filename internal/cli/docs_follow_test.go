@@ -94,7 +94,8 @@ func follow(t *testing.T, page string, path []string, replace ...string) *follow
 			env = append(env, v)
 		}
 	}
-	env = append(env, "PATH="+paths, asCommand+"=link", noRaceWait, "PYTHONDONTWRITEBYTECODE=1", "GOFLAGS=-mod=mod")
+	env = append(env, "PATH="+paths, asCommand+"=link", noRaceWait, "PYTHONDONTWRITEBYTECODE=1",
+		"GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" -mod=mod"))
 	return &follower{t: t, page: page, dir: t.TempDir(), env: env,
 		replace: strings.NewReplacer(append(replace, "~/capgate", clone)...)}
 }
