@@ -200,14 +200,17 @@ func TestTokensAreVerifiedBesideTheReader(t *testing.T) {
 	}
 	waited := make(chan error, 1)
 	go func() { waited <- invoke(raw) }()
-	calls := 0
-	for ; calls < 5 && len(waited) == 0; calls++ { // fewer on a machine so busy that the token stops waiting
+	longest := time.Duration(0)
+	for range 5 {
+		began := time.Now()
 		if err := invoke(ring.credentials["acme"]); err != nil {
 			t.Error(err)
 		}
+		longest = max(longest, time.Since(began))
 	}
-	if calls < 2 {
-		t.Error("no call ended while the token waited")
+	const wait = 5 * time.Second                // of the token
+	if len(waited) > 0 && longest > wait*4/10 { // a busy machine may need that long for all of them
+		t.Errorf("a call took %v, as the token waited", longest)
 	}
 	if err := check.Received(t, waited, "the end of the wait"); errorInfo(err).GetReason() != "IDENTITY_UNAVAILABLE" {
 		t.Error(err)

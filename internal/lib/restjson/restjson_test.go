@@ -17,7 +17,7 @@ func TestMarshal(t *testing.T) {
 	t.Parallel()
 	for want, m := range map[string]proto.Message{
 		`{"approvals":[]}`: &capgatepb.ListApprovalsResponse{},
-		`{"id":"","destination":"","type":"","tenant":"","approval":"","attempts":0,"error":""}`: &capgatepb.DeadLetter{},
+		`{"id":"","destination":"","type":"","tenant":"","attempts":0,"error":""}`: &capgatepb.DeadLetter{},
 		`{"approvals":[{"id":"a","state":"pending","answers":[{"by":"ann"}],"groups":["x","y"],"escalate_groups":[],` +
 			`"may_answer":true,"max_validity":"60s"}],"next_page_token":"n"}`: &capgatepb.ListApprovalsResponse{
 			NextPageToken: "n", Approvals: []*capgatepb.Approval{{Id: "a", State: "pending", MayAnswer: true,

@@ -116,12 +116,12 @@ func (r *reader) want(all needs) {
 	maps.DeleteFunc(r.readings, func(text textKey, one reading) bool {
 		fits, needed := all[text.Key].keys[text.key]
 		switch {
-		case one.document == nil || fits || !needed:
-		case one.seen:
+		case one.document == nil || !needed:
+		case !one.seen:
+			r.fresh += one.size
+		case !fits:
 			one.document = nil
 			r.readings[text] = one
-		default:
-			r.fresh += one.size
 		}
 		return !needed
 	})
