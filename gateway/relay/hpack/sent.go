@@ -5,9 +5,6 @@ const (
 	// call matter.
 	maxSent = 4096
 
-	// maxSentFields is the number of fields of the smallest size that fit into maxSent.
-	maxSentFields = maxSent / fieldOverhead
-
 	// minSentFields is the number of fields that a table has room for at first. Most clients get fewer.
 	minSentFields = 16
 )
@@ -30,7 +27,7 @@ func (t *sent) find(in *interned) int {
 	}
 }
 
-// add adds in as the newest entry. At most maxSentFields fit.
+// add adds in as the newest entry. Fewer than maxSent/fieldOverhead fit, so a slot has room for each index.
 func (t *sent) add(in *interned) {
 	if len(t.fields) == cap(t.fields) {
 		t.grow()

@@ -23,10 +23,11 @@ func TestMarshal(t *testing.T) {
 			NextPageToken: "n", Approvals: []*capgatepb.Approval{{Id: "a", State: "pending", MayAnswer: true,
 				Groups: []string{"x", "y"}, Answers: []*capgatepb.ApprovalAnswer{{By: "ann"}},
 				MaxValidity: &durationpb.Duration{Seconds: 60}}}},
-		`{"name":"","user":"","tenant":"","roles":[],"groups":[],"via":"","issuer":"","insecure":false}`: &capgatepb.GetMeResponse{},
-		`{"name":"","user":"","tenant":"","roles":[],"all_roles":[],"tenants":[{"tenant":"a","roles":[]}],"groups":[],` +
-			`"via":"","issuer":"","insecure":false}`: &capgatepb.GetMeResponse{AllRoles: &structpb.ListValue{},
-			Tenants: []*capgatepb.TenantRoles{{Tenant: "a"}}},
+		`{"name":"","user":"","tenant":"","roles":[],"groups":[],"via":"","issuer":"",` +
+			`"insecure":false}`: &capgatepb.GetMeResponse{},
+		`{"name":"","user":"","tenant":"","roles":[],"all_roles":[],"tenants":[{"tenant":"a","roles":[]}],` +
+			`"groups":[],"via":"","issuer":"","insecure":false}`: &capgatepb.GetMeResponse{
+			AllRoles: &structpb.ListValue{}, Tenants: []*capgatepb.TenantRoles{{Tenant: "a"}}},
 		`{"id":"a<b\"","answers":[],"groups":[],"escalate_groups":[]}`: &capgatepb.Approval{Id: `a<b"`},
 		`{"a":[],"b":{"c":1}}`: &structpb.Struct{Fields: map[string]*structpb.Value{
 			"a": structpb.NewListValue(&structpb.ListValue{}),
