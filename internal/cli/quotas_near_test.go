@@ -22,7 +22,9 @@ func TestNearALimit(t *testing.T) {
 	posts := make(chan string, 10)
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
-		check.Must(t, err)
+		if err != nil {
+			t.Error(err)
+		}
 		posts <- r.URL.Path + " " + string(body)
 	}))
 	t.Cleanup(receiver.Close)

@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -112,8 +113,16 @@ func TestEventsOfQuotasAreDelivered(t *testing.T) {
 		t.Errorf("for people: %s", b)
 	}
 	for _, d := range group.All() {
+		check.Until(t, "the outbox to be empty", func() (bool, string) {
+			s := d.Stats()
+			_, wanted := got["/"+d.Name()]
+			return s.Sizes == (webhook.Sizes{}) && (s.Delivered > 0) == wanted, fmt.Sprint(s)
+		})
 		if n := d.Stats().Dropped; n != 0 {
 			t.Errorf("%s has dropped %d events", d.Name(), n)
 		}
+	}
+	if len(posts) > 0 {
+		t.Errorf("another event: %s", <-posts)
 	}
 }
