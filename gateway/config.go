@@ -14,6 +14,7 @@ import (
 	"github.com/capgate/capgate/gateway/filter/authenticate"
 	"github.com/capgate/capgate/gateway/filter/authorize"
 	"github.com/capgate/capgate/gateway/filter/discovery"
+	"github.com/capgate/capgate/gateway/filter/forward"
 	"github.com/capgate/capgate/gateway/filter/open"
 	"github.com/capgate/capgate/gateway/frontdoor/connect"
 	"github.com/capgate/capgate/gateway/frontdoor/cors"
@@ -23,7 +24,6 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
 	"github.com/capgate/capgate/gateway/frontdoor/web"
 	"github.com/capgate/capgate/gateway/relay"
-	"github.com/capgate/capgate/internal/assertion"
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/clientaddr"
 	"github.com/capgate/capgate/internal/history"
@@ -91,7 +91,7 @@ type Routing struct {
 	// Discovery lists tools to callers. The Gateway sets all but Lists and Tools.
 	Discovery   discovery.Config
 	Idempotency *idempotency.Service // nil means calls with idempotency keys are rejected
-	Assert      assertion.Sign       // signs assertions for backends; nil means calls that need one are rejected
+	Assert      forward.Signer       // signs assertions for backends; nil means calls that need one are rejected
 	Engines     engine.Shared        // state of OpenParallax engines; the zero value rejects their guarded methods
 }
 

@@ -14,6 +14,7 @@ type Principal struct {
 	// ArtifactsUnread is true if Call.Artifacts is not known yet because the message takes long to read. Only Bound
 	// depends on them.
 	ArtifactsUnread bool
+	Operator        bool // an operator in the playground; Info.Key has its name
 
 	Person   *tenant.Person   // from a token or a session; nil means none
 	Subject  string           // of a token whose holder named another user; empty means none

@@ -54,6 +54,7 @@ func (c *Call) ServeBy(server *localgrpc.Server, value any) Step {
 			Tenant: c.Info.Tenant, Key: c.Info.Key, Scopes: c.Principal.Scopes,
 			User: c.Info.User, Agent: c.Info.Agent, Settings: c.Principal.Settings,
 			At: c.Client.At, Person: c.Principal.Person, Subject: c.Principal.Subject, Validity: c.Principal.Validity,
+			Operator: c.Principal.Operator,
 		},
 	}
 	c.answer.Served = v

@@ -5,13 +5,13 @@ import (
 	"github.com/capgate/capgate/internal/config"
 )
 
-// assertionsFeature signs who callers are, for the fleets that want that, and publishes the keys.
+// assertionsFeature signs assertions of callers, for the fleets that want them, and publishes the keys.
 func assertionsFeature() feature {
 	var signer *assertion.Signer
 	return feature{
 		build: func(p *App) error {
 			signer = assertion.New(p.secret.Keys("assertions"), assertionsOf(p.started.Config), nil)
-			p.parts.Routing.Assert, p.parts.Doors.Keys = signer.Sign, signer.Keys
+			p.parts.Routing.Assert, p.parts.Doors.Keys = signer, signer.Keys
 			return nil
 		},
 		apply: func(_ *App, c *change) {

@@ -13,7 +13,7 @@ func upstreamsFeature() feature {
 	return feature{
 		build: func(p *App) error {
 			p.fleets.upstreams = protocols.Open(upstream.Options{Version: p.options.Version, Log: p.log,
-				Room: &p.fleets.room, Sign: p.parts.Routing.Assert,
+				Room: &p.fleets.room, Sign: p.parts.Routing.Assert.Sign,
 				Changed: func(capability string) { p.tools.discovery.Changed(capability) }})
 			p.parts.Routing.Local = p.fleets.upstreams.Serve
 			p.parts.Policy.Arguments = func(ctx context.Context, capability string) authorize.CheckArguments {

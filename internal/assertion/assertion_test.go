@@ -72,12 +72,17 @@ func TestClaims(t *testing.T) {
 			User: "ann"},
 		`{"sub":"acme/unverified/ann","caller":"unverified","tenant":"acme","user":"ann"}`: {Tenant: "acme",
 			User: "ann"},
+		`{"sub":"acme/operator/eve%2C%20issuer%20corp","caller":"operator","tenant":"acme","user":"ann","agent":"a"}`: {
+			Operator: "eve, issuer corp", Tenant: "acme", User: "ann", Agent: "a"},
+		`{"sub":"acme/operator/eve","caller":"operator","tenant":"acme"}`: {Operator: "eve", Tenant: "acme"},
+		`{"sub":"acme/user/operator%2Feve","caller":"user","tenant":"acme","user":"operator/eve"}`: {Verified: true,
+			Tenant: "acme", User: "operator/eve"},
 		`{"sub":"acme/credential/k1","caller":"credential","tenant":"acme","credential":"k1"}`: {Verified: true,
 			Tenant: "acme", Credential: "k1"},
 		`{"sub":"acme/anonymous","caller":"anonymous","tenant":"acme"}`: {Tenant: "acme"},
 		`{"sub":"/anonymous","caller":"anonymous"}`:                     {},
 		`{"sub":"gateway","caller":"gateway"}`: {Gateway: true, Verified: true, Tenant: "acme", User: "ann",
-			Agent: "a", Credential: "k", RequestID: "r"},
+			Agent: "a", Operator: "o", Credential: "k", RequestID: "r"},
 		`{"sub":"acme/user/gateway","caller":"user","tenant":"acme","user":"gateway"}`: {Verified: true, Tenant: "acme",
 			User: "gateway"},
 		`{"sub":"acme/user/..%2Fglobex%2Fuser%2Fann","caller":"user","tenant":"acme","user":"../globex/user/ann"}`: {
@@ -204,8 +209,8 @@ func TestNoKeyNoToken(t *testing.T) {
 			time.Sleep(time.Minute) //nolint:forbidigo // of the bubble's clock
 			_, err := s.Sign(server, &assertion.Caller{})
 			set, used := s.Keys()
-			if (err == nil) != there || err != nil && !errors.Is(err, assertion.ErrNoKey) || (set != nil) != there ||
-				used != wanted {
+			if (err == nil) != there || s.Ready() != there || err != nil && !errors.Is(err, assertion.ErrNoKey) ||
+				(set != nil) != there || used != wanted {
 				t.Errorf("%s: %v, %s, %t", what, err, set, used)
 			}
 		}

@@ -16,8 +16,11 @@ const Header = "x-capgate-assertion"
 type Caller struct {
 	// Gateway is true for a request that no caller caused, such as a health check. The other fields are empty then.
 	Gateway bool
-	// Verified is true if a credential, a session or the listener vouches for the caller.
-	Verified   bool
+	// Verified is true if a credential, a session or the listener vouches for User.
+	Verified bool
+	// Operator is the name of the operator that makes the call in the playground; empty means none. User and Agent are
+	// those that the operator has entered.
+	Operator   string
 	Tenant     string
 	UID        string // of the tenant; empty for a tenant of the file
 	User       string
@@ -30,6 +33,7 @@ type Caller struct {
 const (
 	kindUser       = "user"       // a user that a credential, a session or the listener vouches for
 	kindCredential = "credential" // a credential without a user
+	kindOperator   = "operator"   // an operator in the playground
 	kindUnverified = "unverified" // a user that nothing vouches for
 	kindAnonymous  = "anonymous"  // nothing is known but the tenant
 	kindGateway    = "gateway"    // the gateway itself
@@ -43,6 +47,8 @@ func (c *Caller) subject() (kind, name string) {
 	}
 	kind, name = kindAnonymous, ""
 	switch {
+	case c.Operator != "":
+		kind, name = kindOperator, c.Operator
 	case c.User != "" && c.Verified:
 		kind, name = kindUser, c.User
 	case c.User != "":
@@ -89,7 +95,7 @@ func Decode(text string) (*Caller, error) {
 // fields returns the texts of a caller by their names in Encode.
 func (c *Caller) fields() map[string]*string {
 	return map[string]*string{"tenant": &c.Tenant, "uid": &c.UID, "user": &c.User, "agent": &c.Agent,
-		"credential": &c.Credential, "request": &c.RequestID}
+		"operator": &c.Operator, "credential": &c.Credential, "request": &c.RequestID}
 }
 
 // claims are the payload of an assertion.

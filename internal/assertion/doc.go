@@ -1,5 +1,5 @@
-// Package assertion tells a server behind the gateway who the caller of a request is: by a JSON Web Token (RFC 7519) of
-// a minute, which ES256 signs with a key that all replicas derive from their secret.
+// Package assertion describes the caller of a request to a server behind the gateway: with a JWT (RFC 7519) that is
+// valid for a minute, signed with ES256. All replicas derive the key from their secret.
 //
 //	caller.go  the caller, and the claims about it
 //	key.go     the keys, and the JWK Set that servers verify with

@@ -104,6 +104,9 @@ func (s *Signer) use(seeds [][]byte) {
 	s.ring.Store(&ring{seeds, all[0], setOf(all)})
 }
 
+// Ready reports whether there is a key.
+func (s *Signer) Ready() bool { return s.ring.Load() != nil }
+
 // Sign returns an assertion of a caller for an audience. Its error is ErrNoKey while there is no key.
 func (s *Signer) Sign(audience string, c *Caller) (string, error) {
 	keys := s.ring.Load()

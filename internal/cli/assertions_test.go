@@ -31,6 +31,7 @@ const assertionHeader = "X-Capgate-Assertion"
 type asserting struct {
 	gateways    []*program
 	publics     []string
+	admins      []string
 	file        string            // configuration
 	config      string            // its text without a secret_file
 	server      string            // URL of the MCP server
@@ -79,8 +80,8 @@ func startAsserting(t *testing.T) *asserting {
 	}, "\n") + "\n"
 	a.file = writeConfig(t, a.config)
 	for range 3 {
-		p, public, _ := serve(t, nil, "--config", a.file)
-		a.gateways, a.publics = append(a.gateways, p), append(a.publics, public)
+		p, public, admin := serve(t, nil, "--config", a.file)
+		a.gateways, a.publics, a.admins = append(a.gateways, p), append(a.publics, public), append(a.admins, admin)
 	}
 	return a
 }
@@ -176,6 +177,7 @@ func TestAssertions(t *testing.T) {
 		}
 	}
 	a.overGRPC(t)
+	a.byOperator(t)
 	a.inPython(t)
 	a.rotate(t)
 	for _, p := range a.gateways {
@@ -216,6 +218,24 @@ func (a *asserting) overGRPC(t *testing.T) {
 		} else if len(tokens) > 0 || len(a.last().Get("x-capgate-caller")) > 0 {
 			t.Errorf("%s received %q", capability, a.last())
 		}
+	}
+}
+
+// byOperator calls as an operator in the playground. The user that the operator enters is no verified one.
+func (a *asserting) byOperator(t *testing.T) {
+	t.Helper()
+	resp, body := clienttest.Send(t, a.client, http.MethodPost, "http://"+a.admins[0]+"/v1/playground:invoke",
+		`{"tenant":"acme","user":"ann","capability":"caps","tool":"`+gatewaytest.Echo+`"}`, "Content-Type",
+		"application/json", "X-Capgate-Csrf", "1")
+	if resp.StatusCode != http.StatusOK {
+		t.Fatalf("%d %s", resp.StatusCode, body)
+	}
+	got, err := issuertest.Verify([]byte(a.keys(t, 0)), strings.Join(a.last().Get(assertionHeader), ","),
+		"https://caps.example.com", time.Now())
+	check.Must(t, err)
+	if got["sub"] != "acme/operator/operator" || got["caller"] != "operator" || got["user"] != "ann" ||
+		got["credential"] != nil {
+		t.Errorf("%v", got)
 	}
 }
 

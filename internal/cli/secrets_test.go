@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -62,8 +63,15 @@ func TestSecretsComeOutNowhere(t *testing.T) {
 	g.look(t)
 	g.stop(t)
 	g.monitored()
-	for _, seen := range g.capability.Seen() {
+	for i, seen := range g.capability.Seen() {
+		for _, token := range seen.Metadata.Get(assertionHeader) {
+			c.spare("backend", "assertion "+strconv.Itoa(i))
+			c.plantAs("assertion "+strconv.Itoa(i), token)
+		}
 		c.scan("backend", fmt.Sprint(map[string][]string(seen.Metadata), seen.Request))
+	}
+	if len(c.spared["backend"]) == len(passed) {
+		t.Error("no backend received an assertion")
 	}
 	for _, span := range g.collector.Spans(t, 1) {
 		c.scan("spans", fmt.Sprintf("%+v", span))
@@ -157,8 +165,8 @@ func startSecretive(t *testing.T, c *canaries) *secretive {
 				", scopes: [invoke, read, approve, policy, engine.chat, engine.agent, engine.subagent, " +
 				"engine.admin, engine.shield], asserts: [user, agent]}]}",
 			"fleets:",
-			"- {capability: caps, policy: allow, affinity: session, manifest: " + files.file("manifest.yaml") +
-				", backends: ['" + backend + "']}",
+			"- {capability: caps, policy: allow, assertion: {}, affinity: session, manifest: " +
+				files.file("manifest.yaml") + ", backends: ['" + backend + "']}",
 			"- {capability: judged, policy: allow, shield: main, backends: ['" + backend + "']}",
 			"- {capability: unjudged, policy: allow, shield: away, backends: ['" + backend + "']}",
 			"- {capability: people, policy: ask, backends: ['" + backend + "']}",

@@ -30,10 +30,15 @@ type Identity struct {
 
 	Validity Validity // of the token or certificate; nil: an API key, or no credential
 
+	Operator bool // an operator in the playground, see OperatorKey
+
 	Only *Download // the one download that a signed URL permits; nil: Scopes decide
 
 	At *Listener // where the call came in; nil: the public port
 }
+
+// OperatorKey precedes the name of an operator in Identity.Key.
+const OperatorKey = "operator "
 
 // Validity reports whether a token or a certificate is still valid.
 type Validity interface {

@@ -87,7 +87,7 @@ func (s *server) identity(ctx context.Context, r caller) (identity tenant.Identi
 		return identity, err
 	}
 	identity = tenant.Identity{User: r.GetUser(), Agent: r.GetAgent(), Scopes: tenant.Invoke | tenant.Read,
-		Key: "operator " + operator.NameOf(ctx, "")}
+		Key: tenant.OperatorKey + operator.NameOf(ctx, ""), Operator: true}
 	if identity.Tenant, err = s.Tenants.Named(ctx, named); err != nil || s.Tenants == nil {
 		return identity, err
 	}

@@ -2,6 +2,7 @@ package playground_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -44,7 +45,7 @@ func service(t *testing.T) admin.Service {
 	return playground.New(playground.Config{Tools: tools, Decider: decider,
 		Tenants: &tenant.Roster{Directory: directory}, Settings: directory.Settings,
 		Serve: func(w http.ResponseWriter, _ *http.Request, who tenant.Identity, _ string) {
-			_, _ = w.Write([]byte("called for " + who.Tenant + " by " + who.Key))
+			_, _ = fmt.Fprint(w, "called for ", who.Tenant, " by ", who.Key, ", an operator: ", who.Operator)
 		},
 		Stream: func(_ context.Context, who tenant.Identity, _ string, _ metadata.MD,
 			_ *docpb.InvokeRequest) (grpc.ServerStreamingClient[docpb.InvokeChunk], error) {
@@ -63,7 +64,7 @@ func TestWhoseToolsAreCalled(t *testing.T) {
 		invoke, list string // what the responses have
 		hides        string // what they have not
 	}{
-		{"", "acme", 200, "called for acme by operator ann", "weather", "mail"},
+		{"", "acme", 200, "called for acme by operator ann, an operator: true", "weather", "mail"},
 		{"", "globex", 200, "called for globex by operator ann", "mail", "idle"},
 		{"", "idle", 403, "TENANT_DISABLED", "TENANT_DISABLED", "called"},
 		{"", "hooli", 404, "TENANT_UNKNOWN", "TENANT_UNKNOWN", "called"},

@@ -93,6 +93,7 @@ func (f Filter) is(t *filter.Call, identity tenant.Identity, refusal *call.Refus
 	p := &t.Principal
 	p.Scopes, p.Asserts, p.Only, p.Settings = identity.Scopes, identity.Asserts, identity.Only, identity.Settings
 	p.Person, p.Subject, p.Validity = identity.Person, identity.Subject, identity.Validity
+	p.Operator = identity.Operator
 	t.Info.Tenant, t.Info.Key = identity.Tenant, identity.Key
 	t.Info.User, t.Info.Agent = t.Keep(identity.User), t.Keep(identity.Agent)
 	if f.cfg.Metrics != nil {

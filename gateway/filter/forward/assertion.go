@@ -1,27 +1,37 @@
 package forward
 
 import (
+	"strings"
+
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/internal/assertion"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/tenant"
 )
 
-// assert tells the backend who the caller is, if its fleet wants that. Code in the process that stands for a backend
-// receives the caller, and signs each of its requests.
+// Signer signs assertions. *assertion.Signer implements it.
+type Signer interface {
+	// Ready reports whether Sign has a key.
+	Ready() bool
+	Sign(audience string, caller *assertion.Caller) (string, error)
+}
+
+// assert adds the assertion of the caller to the request, if the fleet wants assertions. Code in the process that
+// stands for a backend receives the caller, and signs each of its requests.
 func (f Filter) assert(c *filter.Call) *call.Refusal {
 	audience := c.Fleet.Audience(c.Endpoint.Addr)
 	if audience == "" {
 		return nil
+	}
+	if f.signer == nil || !f.signer.Ready() {
+		return unsigned
 	}
 	caller := callerOf(c)
 	if UpstreamOf(c.Endpoint).Local() {
 		c.Stream.SetHeader(filter.CallerHeader, caller.Encode())
 		return nil
 	}
-	if f.sign == nil {
-		return unsigned
-	}
-	signed, err := f.sign(audience, caller)
+	signed, err := f.signer.Sign(audience, caller)
 	if err != nil {
 		return unsigned
 	}
@@ -34,14 +44,18 @@ func callerOf(c *filter.Call) *assertion.Caller {
 	if c.Own {
 		return &assertion.Caller{Gateway: true}
 	}
-	at := c.Client.At
-	return &assertion.Caller{
-		Verified: c.Info.Key != "" || c.Principal.Person != nil || at != nil && (at.Tenant != "" || at.User != ""),
-		Tenant:   c.Info.Tenant, UID: c.Principal.UID(), User: c.Info.User, Agent: c.Info.Agent,
-		Credential: c.Info.Key, RequestID: c.RequestID,
+	caller := &assertion.Caller{Tenant: c.Info.Tenant, UID: c.Principal.UID(), User: c.Info.User, Agent: c.Info.Agent,
+		RequestID: c.RequestID}
+	if c.Principal.Operator {
+		caller.Operator = strings.TrimPrefix(c.Info.Key, tenant.OperatorKey)
+		return caller
 	}
+	caller.Credential = c.Info.Key
+	at := c.Client.At
+	caller.Verified = c.Info.Key != "" || c.Principal.Person != nil || at != nil && at.User != ""
+	return caller
 }
 
 // unsigned rejects a call whose backend would receive no assertion.
 var unsigned = &call.Refusal{Kind: call.Unavailable, Reason: "ASSERTION_UNAVAILABLE", RetryAfter: filter.RetryLater,
-	Message: "the gateway cannot sign who the caller is, as it has not read the key yet; retry the call"}
+	Message: "the gateway cannot sign an assertion of the caller: it has not read its key yet; retry the call"}

@@ -26,8 +26,24 @@ func asserting(upstream *relay.Upstream) (*filter.Call, *filtertest.Stream) {
 	return c, stream
 }
 
+// signer is a Signer. It records the last caller.
+type signer struct {
+	missing bool // it has no key
+	got     assertion.Caller
+}
+
+func (s *signer) Ready() bool { return !s.missing }
+
+func (s *signer) Sign(audience string, caller *assertion.Caller) (string, error) {
+	if s.missing {
+		return "", assertion.ErrNoKey
+	}
+	s.got = *caller
+	return "signed for " + audience, nil
+}
+
 // TestCallers: an assertion has the caller of its call. A user counts as verified if a credential, a session or the
-// listener vouches for it.
+// listener vouches for it. A user that an operator has entered does not.
 func TestCallers(t *testing.T) {
 	t.Parallel()
 	ann := assertion.Caller{Tenant: "acme", User: "ann", Agent: "planner", RequestID: "r1"}
@@ -35,29 +51,35 @@ func TestCallers(t *testing.T) {
 	verified.Verified = true
 	keyed := verified
 	keyed.Credential = "k1"
+	operated := ann
+	like := verified
+	like.Credential = tenant.OperatorKey + "eve"
+	operated.Operator = "eve, issuer corp"
 	for name, test := range map[string]struct {
 		edit func(*filter.Call)
 		want assertion.Caller
 	}{
-		"nothing vouches":    {func(*filter.Call) {}, ann},
-		"a key":              {func(c *filter.Call) { c.Info.Key = "k1" }, keyed},
-		"a person":           {func(c *filter.Call) { c.Principal.Person = &tenant.Person{} }, verified},
-		"a tenant's port":    {func(c *filter.Call) { c.Client.At = &tenant.Listener{Tenant: "acme"} }, verified},
+		"nothing vouches": {func(*filter.Call) {}, ann},
+		"a key":           {func(c *filter.Call) { c.Info.Key = "k1" }, keyed},
+		"a person":        {func(c *filter.Call) { c.Principal.Person = &tenant.Person{} }, verified},
+		"an operator": {func(c *filter.Call) {
+			c.Info.Key, c.Principal.Operator = tenant.OperatorKey+"eve, issuer corp", true
+		}, operated},
+		"a key with an operator's name": {func(c *filter.Call) { c.Info.Key = tenant.OperatorKey + "eve" }, like},
+		"a tenant's port": {func(c *filter.Call) {
+			c.Client.At = &tenant.Listener{Tenant: "acme", Asserts: tenant.User}
+		}, ann},
 		"a user's port":      {func(c *filter.Call) { c.Client.At = &tenant.Listener{User: "ann"} }, verified},
 		"a capability's":     {func(c *filter.Call) { c.Client.At = &tenant.Listener{Capability: "weather"} }, ann},
 		"the gateway itself": {authenticate.Self, assertion.Caller{Gateway: true}},
 	} {
 		c, stream := asserting(&relay.Upstream{})
 		test.edit(c)
-		var got assertion.Caller
-		sign := func(audience string, caller *assertion.Caller) (string, error) {
-			got = *caller
-			return "signed for " + audience, nil
-		}
-		forward.New(&seen{}, &seen{}, sign).Admit(c, &forward.State{})
+		signs := &signer{}
+		forward.New(&seen{}, &seen{}, signs).Admit(c, &forward.State{})
 		header, _ := stream.Header(assertion.Header)
-		if got != test.want || header != "signed for weather" || c.Answer().Upstream == nil {
-			t.Errorf("%s: %+v, %q", name, got, header)
+		if signs.got != test.want || header != "signed for weather" || c.Answer().Upstream == nil {
+			t.Errorf("%s: %+v, %q", name, signs.got, header)
 		}
 		if _, told := stream.Header(filter.CallerHeader); told {
 			t.Errorf("%s: the backend receives the caller unsigned", name)
@@ -65,29 +87,33 @@ func TestCallers(t *testing.T) {
 	}
 }
 
-// TestUnsigned: a call that needs an assertion is rejected while the gateway cannot sign. Code in the process that
-// stands for a backend signs its requests itself.
+// TestUnsigned: a call that needs an assertion is rejected while the gateway cannot sign, also if code in the process
+// stands for the backend. With a key, that code signs its requests itself.
 func TestUnsigned(t *testing.T) {
 	t.Parallel()
-	for name, sign := range map[string]assertion.Sign{"off": nil,
-		"no key": func(string, *assertion.Caller) (string, error) { return "", assertion.ErrNoKey }} {
-		told := &seen{}
-		c, _ := asserting(&relay.Upstream{})
-		forward.New(told, told, sign).Admit(c, &forward.State{})
-		refusal := c.Answer().Refusal
-		if refusal == nil || refusal.Reason != "ASSERTION_UNAVAILABLE" || told.begun > 0 {
-			t.Errorf("%s: %v, %d begun", name, refusal, told.begun)
-		}
-	}
 	r := relay.New(relay.Config{}, nil, http.NotFoundHandler())
 	check.Cleanup(t, r.Close)
-	c, stream := asserting(r.NewUpstream(relay.UpstreamConfig{Serve: func(*relay.ServerStream) relay.Status {
+	local := r.NewUpstream(relay.UpstreamConfig{Serve: func(*relay.ServerStream) relay.Status {
 		return relay.Status{}
-	}}))
-	forward.New(&seen{}, &seen{}, nil).Admit(c, &forward.State{})
+	}})
+	for name, upstream := range map[string]*relay.Upstream{"relayed": {}, "local": local} {
+		for _, signs := range []forward.Signer{nil, &signer{missing: true}} {
+			told := &seen{}
+			c, stream := asserting(upstream)
+			forward.New(told, told, signs).Admit(c, &forward.State{})
+			refusal := c.Answer().Refusal
+			_, has := stream.Header(filter.CallerHeader)
+			if refusal == nil || refusal.Reason != "ASSERTION_UNAVAILABLE" || told.begun > 0 || has {
+				t.Errorf("%s, %v: %v, %d begun, %t", name, signs, refusal, told.begun, has)
+			}
+		}
+	}
+	c, stream := asserting(local)
+	signs := &signer{}
+	forward.New(&seen{}, &seen{}, signs).Admit(c, &forward.State{})
 	text, _ := stream.Header(filter.CallerHeader)
 	caller, err := assertion.Decode(text)
-	if err != nil || caller.User != "ann" || c.Answer().Upstream == nil {
+	if err != nil || caller.User != "ann" || c.Answer().Upstream == nil || signs.got.User != "" {
 		t.Errorf("%q, %v", text, err)
 	}
 }

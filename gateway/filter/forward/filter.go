@@ -8,7 +8,6 @@ import (
 	"github.com/capgate/capgate/gateway/dialect"
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/relay"
-	"github.com/capgate/capgate/internal/assertion"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/telemetry/tracing"
@@ -30,13 +29,13 @@ type Learner interface {
 type Filter struct {
 	recorder Recorder
 	learner  Learner
-	sign     assertion.Sign
+	signer   Signer
 	dialects bool
 }
 
-// New returns a Filter. If sign is nil, calls that need an assertion are rejected.
-func New(r Recorder, l Learner, sign assertion.Sign) Filter {
-	return Filter{recorder: r, learner: l, sign: sign}
+// New returns a Filter. If s is nil, calls that need an assertion are rejected.
+func New(r Recorder, l Learner, s Signer) Filter {
+	return Filter{recorder: r, learner: l, signer: s}
 }
 
 // ByDialect returns a Filter with which the path of a call depends on its backend's dialect.

@@ -17,9 +17,11 @@ import (
 
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/gateway/upstream/grpcservice"
+	"github.com/capgate/capgate/internal/assertion"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/grpctest"
+	"github.com/capgate/capgate/router"
 )
 
 // TestDeadBackend: the other backends get its calls, and the fleet is told when its process has been replaced.
@@ -212,4 +214,16 @@ func TestReplacedProcess(t *testing.T) {
 		}
 		return status.Code(err) == codes.NotFound, fmt.Sprint(err)
 	})
+}
+
+// TestProbeWithoutKey: the result of a probe says that the gateway cannot sign assertions.
+func TestProbeWithoutKey(t *testing.T) {
+	t.Parallel()
+	services := grpcservice.Open(upstream.Options{})
+	services.Set([]upstream.Fleet{{Capability: id, Protocol: &grpcservice.Settings{Methods: []string{demo}},
+		Assertion: &router.Assertion{}}})
+	r, err := services.Probe(id).Probe(within(t), connect(t, grpctest.Start(t, grpctest.Options{}).Addr))
+	if err != nil || r.OK || r.Reason != assertion.ErrNoKey.Error() {
+		t.Errorf("%+v, %v", r, err)
+	}
 }

@@ -43,7 +43,7 @@ func (s *Services) ask(ctx context.Context, capability string, conn grpc.ClientC
 	}
 	md, err := asserted(ctx, s.Fleets, f)
 	if err != nil {
-		return health.Result{}, err
+		return health.Result{Reason: err.Error()}, nil
 	}
 	ctx = metadata.NewOutgoingContext(ctx, md)
 	var reply healthpb.HealthCheckResponse

@@ -69,6 +69,8 @@ func (w *responseNote) reason(err error) string {
 	}
 	text := err.Error()
 	switch {
+	case errors.Is(err, assertion.ErrNoKey):
+		return assertion.ErrNoKey.Error()
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "connection refused: nothing listens at this address"
 	case strings.Contains(text, `malformed HTTP response "\x00\x00`), // settings of HTTP/2

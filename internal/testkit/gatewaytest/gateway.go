@@ -23,6 +23,7 @@ import (
 	"github.com/capgate/capgate/gateway/filter/authenticate"
 	"github.com/capgate/capgate/gateway/filter/authorize"
 	"github.com/capgate/capgate/gateway/filter/discovery"
+	"github.com/capgate/capgate/gateway/filter/forward"
 	"github.com/capgate/capgate/gateway/filter/open"
 	"github.com/capgate/capgate/gateway/frontdoor/connect"
 	"github.com/capgate/capgate/gateway/frontdoor/cors"
@@ -31,7 +32,6 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/web"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/health"
-	"github.com/capgate/capgate/internal/assertion"
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/clientaddr"
@@ -97,7 +97,7 @@ type Options struct {
 	CutOff    func() bool          // as in gateway.Config; default never
 	// Expedited is called when calls ask for early probes; it must not block. Default nothing.
 	Expedited func(capability string)
-	Assert    assertion.Sign              // as in gateway.Config
+	Assert    forward.Signer              // as in gateway.Config
 	Engines   engine.Shared               // shared state of engines; default none, and engines are not guarded
 	Shield    authorize.Shield            // default none
 	Tracer    *tracing.Tracer             // default none
