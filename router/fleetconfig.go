@@ -53,7 +53,7 @@ type FleetConfig struct {
 	// or x-approval-wait. It waits for three quarters of the time until its deadline at most; 0s: not at all.
 	ApprovalWait time.Duration `yaml:"approval_wait" min:"0" max:"10m" default:"0s"`
 	// Assertion of the caller, which each request to the backends has in the header or metadata x-capgate-assertion:
-	// a JSON Web Token of a minute. {}: with the defaults. Default none.
+	// a JWT that is valid for a minute, signed with ES256. {}: with the defaults. Default none.
 	Assertion *Assertion `yaml:"assertion"`
 
 	Protocol     Protocol      `yaml:",extra"` // of the backends; default Selu's
@@ -98,7 +98,7 @@ var defaults = sync.OnceValue(strictyaml.Defaults[FleetConfig])
 // defaultWeight returns the weight of a backend.
 var defaultWeight = sync.OnceValue(func() int { return strictyaml.Defaults[BackendConfig]().Weight })
 
-// Assertion is about the tokens that tell backends who the caller is. It is immutable.
+// Assertion is about the tokens that describe the caller to backends. It is immutable.
 type Assertion struct {
 	// The value of aud. Backends must accept no other one. Default the URL of a backend that has one, and otherwise
 	// the capability.
