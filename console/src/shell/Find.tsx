@@ -13,6 +13,7 @@ export function Find({ onClose }: { onClose(): void }) {
   const { me, tenant } = useSession();
   const [query, setQuery] = useState("");
   const [results, setResults] = useState<Results>({ found: [], failed: [] });
+  const [shown, setShown] = useState<string>(); // what the results are for
   const [busy, setBusy] = useState(false);
   const [at, setAt] = useState(0);
   const field = useRef<HTMLInputElement>(null);
@@ -21,6 +22,8 @@ export function Find({ onClose }: { onClose(): void }) {
   const list = useId();
   const text = query.trim(),
     wanted = useSlow(text, 200);
+  const latest = useRef(text);
+  latest.current = text;
   useEffect(() => field.current?.focus(), []);
   const go = (f: Found | undefined) => {
     if (!f) return;
@@ -30,9 +33,11 @@ export function Find({ onClose }: { onClose(): void }) {
   };
   const show = (r: Results) => {
     setResults(r);
+    setShown(wanted);
     setBusy(false);
-    if (early.current) go(r.found[0]);
+    if (!early.current || wanted !== latest.current) return;
     early.current = false;
+    go(r.found[0]);
   };
   useEffect(() => {
     setAt(0);
@@ -55,7 +60,7 @@ export function Find({ onClose }: { onClose(): void }) {
       setAt((to + found.length) % found.length);
     }
     if (e.key !== "Enter") return;
-    if (busy || wanted !== text) early.current = true;
+    if (shown !== text) early.current = true;
     else go(found[at]);
   };
   useEffect(() => document.getElementById(`${list}-${at}`)?.scrollIntoView({ block: "nearest" }), [at]);
