@@ -1,5 +1,5 @@
 // One box for everything: request ids, approvals, tools, users, backends, keys, pages.
-import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { useSlow } from "../parts/ask";
 import { Dialog } from "../parts/parts";
 import { useSession } from "../parts/session";
@@ -24,7 +24,7 @@ export function Find({ onClose }: { onClose(): void }) {
     wanted = useSlow(text, 200);
   const latest = useRef(text);
   latest.current = text;
-  useEffect(() => field.current?.focus(), []);
+  useLayoutEffect(() => field.current?.focus(), []); // at once: the next letter is for it
   const go = (f: Found | undefined) => {
     if (!f) return;
     if (f.outside) window.open(f.to, "_blank", "noopener,noreferrer");
