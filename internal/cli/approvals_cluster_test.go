@@ -230,7 +230,7 @@ func TestGatewayDiesBetweenUseAndForward(t *testing.T) {
 }
 
 // killedCalls is the number of approved calls that a dyingGateway receives. One gateway may have all of them wait, and
-// with those of hold no more than 100 wait.
+// the queue has 100 places, those of the calls of hold included.
 const killedCalls = 90
 
 // dyingGateway is a cluster whose gateways receive the same approved calls. The first gateway is to be killed.

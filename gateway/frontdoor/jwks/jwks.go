@@ -15,8 +15,8 @@ import (
 // Path is the path of the JWK Set.
 const Path = "/.well-known/jwks.json"
 
-// maxAge is how long clients may cache the set, in seconds. A new secret must be published for
-// twice as long before it signs, as a server and a cache on its way may each keep the set.
+// maxAge is the cache time of the set, in seconds. A new secret must be published for twice that time before it signs,
+// because a server and a cache on its way may each keep the set.
 const maxAge = 300
 
 // Keys returns the JWK Set; nil while it is not known. used reports whether the gateway signs assertions.

@@ -28,7 +28,7 @@ type Config struct {
 	Conn    grpc.ClientConnInterface // connection to the gateway, for streamed calls
 	Unary   unary.Make               // makes the calls of tools
 	Catalog Catalog
-	// Features lists the prompts and resources of MCP servers; nil means that there are none.
+	// Features returns the prompts and resources of MCP servers; nil means none.
 	Features Features
 	// Absent reports, from memory, whether the tools of a capability are known, a tool is not among them, and no rule
 	// of the caller of ctx names it. If nil, the call itself detects that.

@@ -36,7 +36,7 @@ type verifier struct {
 	signer *assertion.Signer
 
 	mu   sync.Mutex
-	saw  []string // of each request: its method, and who made it
+	saw  []string // the method and the caller of each request
 	news chan struct{}
 }
 

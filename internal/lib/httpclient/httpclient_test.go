@@ -100,8 +100,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestNothingIsKept: a client sends no cookie, and has no more connections at once than it may have. It may replace one
-// that a busy machine has delayed.
+// TestNothingIsKept: a client sends no cookie, and its concurrent requests never exceed its limit of connections. A
+// connection that a busy machine has delayed may be replaced.
 func TestNothingIsKept(t *testing.T) {
 	t.Parallel()
 	var handled, most atomic.Int32
