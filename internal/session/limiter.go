@@ -4,8 +4,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
-
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/tokenbucket"
 )
@@ -32,7 +30,7 @@ type Limiter struct {
 	mu      sync.Mutex
 	first   *tokenbucket.Bucket // of the first attempts of all networks
 	all     *tokenbucket.Bucket // of all others
-	clients *simplelru.LRU[string, *tokenbucket.Bucket]
+	clients *tokenbucket.Keyed
 }
 
 // NewLimiter returns a Limiter. now is the clock; nil: the system's.
@@ -40,21 +38,15 @@ func NewLimiter(now func() time.Time) *Limiter {
 	if now == nil {
 		now = time.Now
 	}
-	clients, _ := simplelru.NewLRU[string, *tokenbucket.Bucket](maxClients, nil) // the size is positive
-	return &Limiter{now: now, clients: clients, first: tokenbucket.New(firstBurst, firstEvery),
-		all: tokenbucket.New(allBurst, allEvery)}
+	return &Limiter{now: now, clients: tokenbucket.NewKeyed(maxClients, clientBurst, clientEvery),
+		first: tokenbucket.New(firstBurst, firstEvery), all: tokenbucket.New(allBurst, allEvery)}
 }
 
 // Attempt counts an attempt of a client's network. It returns a refusal if there were too many.
 func (l *Limiter) Attempt(network string) *call.Refusal {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	own, known := l.clients.Get(network)
-	if !known {
-		own = tokenbucket.New(clientBurst, clientEvery)
-		l.clients.Add(network, own)
-	}
-	now := l.now()
+	own, now := l.clients.Of(network), l.now()
 	wait := own.Take(now)
 	switch {
 	case wait > 0:

@@ -2,10 +2,7 @@ package rest
 
 import (
 	"context"
-	"sync"
 	"time"
-
-	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
@@ -25,20 +22,18 @@ const (
 // pace limits the number of tools that are listed for the documents of each owner. Listing a tool costs about 25 µs of
 // CPU. It is safe for concurrent use.
 type pace struct {
-	slots *semaphore.Semaphore
-
-	mu     sync.Mutex
-	owners *simplelru.LRU[string, *tokenbucket.Bucket] // the tools that each may have listed
+	slots  *semaphore.Semaphore
+	owners *tokenbucket.Keyed // the tools that each may have listed
 }
 
 func newPace() *pace {
-	owners, _ := simplelru.NewLRU[string, *tokenbucket.Bucket](maxPaced, nil) // fails only for a size of 0
-	return &pace{slots: semaphore.New(gatheredAtOnce, maxGathers), owners: owners}
+	return &pace{slots: semaphore.New(gatheredAtOnce, maxGathers),
+		owners: tokenbucket.NewKeyed(maxPaced, toolsBurst, toolsEvery)}
 }
 
 // begin waits for the owner's turn. The caller must call end with the number of listed tools.
 func (p *pace) begin(ctx context.Context, owner string) (end func(tools int), err error) {
-	if wait := p.of(owner).FullIn(time.Now()) - toolsBurst*toolsEvery; wait > 0 {
+	if wait := p.owners.Of(owner).FullIn(time.Now()) - toolsBurst*toolsEvery; wait > 0 {
 		return nil, tooManyDocuments(wait)
 	}
 	release, err := p.slots.Acquire(ctx, owner)
@@ -50,20 +45,8 @@ func (p *pace) begin(ctx context.Context, owner string) (end func(tools int), er
 	}
 	return func(tools int) {
 		release()
-		p.of(owner).Spend(time.Now(), tools+1)
+		p.owners.Of(owner).Spend(time.Now(), tools+1)
 	}, nil
-}
-
-// of returns the tools that an owner may have listed.
-func (p *pace) of(owner string) *tokenbucket.Bucket {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	tools, known := p.owners.Get(owner)
-	if !known {
-		tools = tokenbucket.New(toolsBurst, toolsEvery)
-		p.owners.Add(owner, tools)
-	}
-	return tools
 }
 
 // tooManyDocuments returns the refusal of a request for a document.

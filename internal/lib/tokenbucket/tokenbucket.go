@@ -21,10 +21,13 @@ func New(burst int, every time.Duration) *Bucket {
 }
 
 // Take takes a token, or returns the time until there is one.
-func (b *Bucket) Take(now time.Time) (wait time.Duration) {
+func (b *Bucket) Take(now time.Time) (wait time.Duration) { return b.TakeAll(now, 1) }
+
+// TakeAll takes n tokens, or returns the time until there are so many. A bucket never has more than its burst.
+func (b *Bucket) TakeAll(now time.Time, n int) (wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	full := b.after(now, 1)
+	full := b.after(now, n)
 	if wait = full.Sub(now) - b.refill; wait > 0 {
 		return wait
 	}

@@ -70,3 +70,31 @@ func Example() {
 	// 0s
 	// 10s
 }
+
+// TestTakeAll: as many tokens as the burst can be taken at once, and none of more than there are.
+func TestTakeAll(t *testing.T) {
+	t.Parallel()
+	b, now := tokenbucket.New(10, time.Second), time.Now()
+	for _, test := range []struct {
+		n    int
+		wait time.Duration
+	}{{11, time.Second}, {7, 0}, {4, time.Second}, {3, 0}, {1, time.Second}} {
+		if wait := b.TakeAll(now, test.n); wait != test.wait {
+			t.Errorf("%d tokens: %v, want %v", test.n, wait, test.wait)
+		}
+	}
+}
+
+// TestKeyed: each key has a bucket of its own, until others have been used more recently.
+func TestKeyed(t *testing.T) {
+	t.Parallel()
+	k, now := tokenbucket.NewKeyed(2, 1, time.Second), time.Now()
+	for _, test := range []struct {
+		key  string
+		wait time.Duration
+	}{{"a", 0}, {"a", time.Second}, {"b", 0}, {"a", time.Second}, {"c", 0}, {"a", time.Second}, {"b", 0}} {
+		if wait := k.Of(test.key).Take(now); wait != test.wait {
+			t.Errorf("%s: %v, want %v", test.key, wait, test.wait)
+		}
+	}
+}
