@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/gateway/localgrpc"
+	"github.com/capgate/capgate/gateway/questions"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/assertion"
@@ -52,6 +53,8 @@ type Options struct {
 	Room    *Room // for sessions of callers; nil means no limit
 	// Sign signs assertions. If nil, requests of fleets with assertions fail.
 	Sign assertion.Sign
+	// Questions holds calls whose clients answer questions of backends; nil means none.
+	Questions *questions.Calls
 	// Silence is the time without received data after which connections to a backend that does not answer probes are
 	// closed; default 20 s.
 	Silence time.Duration

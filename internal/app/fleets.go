@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 
+	"github.com/capgate/capgate/gateway/questions"
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/fleetplan"
@@ -20,6 +21,7 @@ type fleets struct {
 	prober    *health.Prober
 	limits    *router.Limits
 	upstreams upstream.Protocols
+	questions *questions.Calls
 	room      upstream.Room // of their sessions
 	planner   *fleetplan.Planner
 	reloader  *reloader

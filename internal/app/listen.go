@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"syscall"
 
 	frontdoors "github.com/capgate/capgate/gateway/frontdoor/web"
+	"github.com/capgate/capgate/gateway/questions"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/lib/hosts"
 )
@@ -57,6 +59,27 @@ func ownAddress(addr string) (string, error) {
 
 // hostsOf returns the host names that the ports accept: those of the configuration, and those implied by it.
 func hostsOf(cfg *config.Config) frontdoors.Names {
+	public, admin := namesOf(cfg)
+	return frontdoors.Names{Public: hosts.New(public).WithAddresses(), Admin: hosts.New(admin)}
+}
+
+// ownOf returns the addresses of the gateway, to which the questions of servers must not lead.
+func ownOf(cfg *config.Config) *questions.Own {
+	public, admin := namesOf(cfg)
+	ports := []string{cfg.Listen, cfg.Admin}
+	for i := range cfg.Listeners {
+		ports = append(ports, cfg.Listeners[i].Address)
+	}
+	for _, at := range [...]string{cfg.PublicURL, cfg.AdminURL} {
+		if u, err := url.Parse(at); err == nil && u.Host != "" {
+			ports = append(ports, net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), u.Scheme)))
+		}
+	}
+	return questions.NewOwn(append(public, admin...), ports)
+}
+
+// namesOf returns the host names of the public port and of the admin API.
+func namesOf(cfg *config.Config) (public, admin []string) {
 	own := func(listen string, names []string) []string {
 		if host, _, err := net.SplitHostPort(listen); err == nil && host != "" {
 			names = append(names, host)
@@ -69,7 +92,7 @@ func hostsOf(cfg *config.Config) frontdoors.Names {
 		}
 		return names
 	}
-	public := reached(cfg.PublicURL, slices.Clone(cfg.Hosts))
+	public = reached(cfg.PublicURL, slices.Clone(cfg.Hosts))
 	for _, d := range cfg.Domains {
 		public = append(public, d, "*."+d)
 	}
@@ -78,8 +101,5 @@ func hostsOf(cfg *config.Config) frontdoors.Names {
 			public = own(l.Address, public)
 		}
 	}
-	return frontdoors.Names{
-		Public: hosts.New(own(cfg.Listen, public)).WithAddresses(),
-		Admin:  hosts.New(own(cfg.Admin, reached(cfg.AdminURL, slices.Clone(cfg.AdminHosts)))),
-	}
+	return own(cfg.Listen, public), own(cfg.Admin, reached(cfg.AdminURL, slices.Clone(cfg.AdminHosts)))
 }

@@ -34,7 +34,7 @@ func (p *App) mcp(cfg *config.Config, first *fleetplan.Plan) mcptools.Config {
 	return mcptools.Config{Scopes: scopes, Usable: p.tools.listing, Absent: p.tools.listing.Absent,
 		Settings: mcpOf(cfg, first), Version: p.options.Version, Keys: p.secret.Keys("mcp").Recent,
 		Approvals: p.approvals.service, Changes: &p.tools.changed, Follow: p.persons.sessions.Follow,
-		StillValid: p.auth.all.StillValid,
+		StillValid: p.auth.all.StillValid, Questions: p.fleets.questions,
 		Cancel: func(ctx context.Context, request string) {
 			_ = p.store.Cancellations().Publish(ctx, request) // else the call ends with its connection
 		},
@@ -44,7 +44,7 @@ func (p *App) mcp(cfg *config.Config, first *fleetplan.Plan) mcptools.Config {
 // mcpOf returns the settings of MCP.
 func mcpOf(cfg *config.Config, of *fleetplan.Plan) mcp.Settings {
 	s := cfg.MCP
-	s.Names, s.PublicURL = mcp.NewNames(of.Names), cfg.PublicURL
+	s.Names, s.PublicURL, s.Own = mcp.NewNames(of.Names), cfg.PublicURL, ownOf(cfg)
 	if cfg.Multi {
 		for i := range cfg.Issuers {
 			s.Issuers = append(s.Issuers, cfg.Issuers[i].URL)

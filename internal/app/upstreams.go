@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/capgate/capgate/gateway/filter/authorize"
+	"github.com/capgate/capgate/gateway/questions"
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/gateway/upstream/protocols"
 )
@@ -12,8 +13,9 @@ import (
 func upstreamsFeature() feature {
 	return feature{
 		build: func(p *App) error {
+			p.fleets.questions = questions.New()
 			p.fleets.upstreams = protocols.Open(upstream.Options{Version: p.options.Version, Log: p.log,
-				Room: &p.fleets.room, Sign: p.parts.Routing.Assert.Sign,
+				Questions: p.fleets.questions, Room: &p.fleets.room, Sign: p.parts.Routing.Assert.Sign,
 				Changed: func(capability string) { p.tools.discovery.Changed(capability) }})
 			p.parts.Routing.Local = p.fleets.upstreams.Serve
 			p.parts.Policy.Arguments = func(ctx context.Context, capability string) authorize.CheckArguments {

@@ -28,8 +28,11 @@ func TestMCPConformance(t *testing.T) {
 			// A server of its own: one scenario changes the tools, and another compares lists of them.
 			var public string
 			server := conformanceServer(t, func(tool string) { waitTools(t, public, tool) })
-			fleet := mcpFleet("suite", server, "name: none")
-			_, public, _ = serve(t, nil, "--config", writeConfig(t, mcpConfig("", fleet)))
+			const asks = "mcp_server: {questions: [elicitation, sampling, roots]}"
+			_, public, _ = serve(t, nil, "--config", writeConfig(t, mcpConfig("",
+				mcpFleet("suite", server, "name: none", asks),
+				mcpFleet("rounds", roundsServer(t), "name: none", asks))))
+			waitTools(t, public, "test_input_required_result_capabilities")
 			waitTools(t, public, "test_simple_text")
 			check.Until(t, "the first list of prompts", func() (bool, string) {
 				list := askMCP(t, public, "prompts/list", "{}")
@@ -114,6 +117,7 @@ func conformanceServer(t *testing.T, listed func(tool string)) (url string) {
 				&sdk.ElicitParams{Message: "more?", RequestedSchema: map[string]any{"type": "object"}})
 			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: fmt.Sprint("asked: ", err)}}}, nil
 		})
+	addStreamQuestions(server)
 	addTool(server, "test_trigger_tool_change", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult,
 		error) {
 		name := "changed_" + strings.ToLower(rand.Text())

@@ -15,6 +15,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
 	"github.com/capgate/capgate/gateway/frontdoor/request"
+	"github.com/capgate/capgate/gateway/questions"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
@@ -60,6 +61,12 @@ type state struct {
 	Call     string `json:"c"`           // digest of the call
 	Form     bool   `json:"f,omitempty"` // the caller was asked to approve the call in a form
 	Expires  int64  `json:"e"`           // Unix time
+
+	// The call continues with these: the state of a server that requests input, with the kinds of its questions, and,
+	// if an approval was required afterwards, the input.
+	Server []byte          `json:"s,omitempty"`
+	Asked  questions.Asked `json:"k,omitempty"`
+	Input  []byte          `json:"i,omitempty"`
 }
 
 // stateTTL is the validity of a state: longer than that of an approval.
@@ -80,7 +87,10 @@ func (h *Handler) approve(ctx context.Context, i *invocation) (*docpb.InvokeResp
 		if result, err := h.readState(i); result != nil || err != nil {
 			return nil, result, err
 		}
+	} else if err := i.readInput(i.kinds.CheckAnswers); err != nil {
+		return nil, nil, err
 	}
+	i.separateKeys()
 	var a asking
 	asked := func(p call.Approval) time.Duration {
 		return h.ask(ctx, i, &a, pending{p.ID, p.Link, p.Expires.UTC().Format(time.RFC3339)}, p.Pending)
@@ -109,8 +119,8 @@ func (h *Handler) ask(ctx context.Context, i *invocation, a *asking, p pending, 
 	if a.over {
 		return 0
 	}
-	first := i.state == ""
-	if first && i.tasks {
+	first := !i.asked && i.fits()
+	if first && i.tasks && !i.repeats() {
 		if t := h.createTask(i, p); t != nil {
 			a.instead = func() (sdk.Result, error) { return t, nil }
 			return 0
@@ -161,6 +171,9 @@ func (h *Handler) readState(i *invocation) (sdk.Result, error) {
 	case !i.seals.open(sealedState, i.state, &s) || s.Call != i.digest() || time.Now().Unix() > s.Expires:
 		return nil, refused(http.StatusBadRequest, jsonrpc.CodeInvalidParams, "MCP_STATE_INVALID",
 			"requestState does not belong to this call and caller, or has expired; make the call without it")
+	case s.Approval == "": // of a server
+		i.answers.State = string(s.Server)
+		return nil, i.readInput(s.Asked.CheckAnswers)
 	case !s.Form && i.answer != nil && i.answer.Action != "accept":
 		return i.declined()
 	case s.Form:
@@ -172,6 +185,7 @@ func (h *Handler) readState(i *invocation) (sdk.Result, error) {
 			return i.declined()
 		}
 	}
+	i.asked, i.answers = true, questions.Answers{State: string(s.Server), Responses: s.Input}
 	i.approvedBy(s.Approval)
 	return nil, nil //nolint:nilnil // the call continues
 }
@@ -200,9 +214,15 @@ func (i *invocation) page(p pending) (sdk.Result, error) {
 
 // inputRequired requests input of the client's user, with a state for the repeated call.
 func (i *invocation) inputRequired(of *sdk.ElicitParams, s state) *inputRequired {
-	s.Call, s.Expires = i.digest(), time.Now().Add(stateTTL).Unix()
+	s.Server, s.Input = []byte(i.answers.State), i.answers.Responses
 	return &inputRequired{ResultType: "input_required", Requests: sdk.InputRequestMap{inputApproval: of},
-		State: i.seals.seal(sealedState, s)}
+		State: i.sealed(s)}
+}
+
+// sealed returns a state of the call as text.
+func (i *invocation) sealed(s state) string {
+	s.Call, s.Expires = i.digest(), time.Now().Add(stateTTL).Unix()
+	return i.seals.seal(sealedState, s)
 }
 
 // inputApproval is the key of the only requested input.
@@ -211,9 +231,9 @@ const inputApproval = "approval"
 // inputRequired is the result of a call that requires input of the client first.
 type inputRequired struct {
 	sdk.ResultBase
-	ResultType string              `json:"resultType"`
-	Requests   sdk.InputRequestMap `json:"inputRequests"`
-	State      string              `json:"requestState"`
+	ResultType string `json:"resultType"`
+	Requests   any    `json:"inputRequests,omitempty"`
+	State      string `json:"requestState"`
 }
 
 // waiting returns the result of a call that was not approved in time.

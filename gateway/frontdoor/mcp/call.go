@@ -9,6 +9,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/frontdoor/request"
+	"github.com/capgate/capgate/gateway/questions"
 	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/manifest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -33,6 +34,9 @@ type invocation struct {
 	forms   bool              // the client can show forms
 	elicits bool              // the client can show forms requested on the stream of the call
 	seals   seals             // for the caller
+	kinds   questions.Kinds   // questions of servers that the client answers
+	answers questions.Answers // with which the client repeats a call whose server requested input
+	asked   bool              // an earlier attempt has requested an approval
 	state   string            // of an earlier attempt; empty means this is the first
 	answer  *sdk.ElicitResult // the user's response to the request of that attempt; nil means none
 }
@@ -106,6 +110,9 @@ func (h *Handler) resultOf(i *invocation, reply *docpb.InvokeResponse) (sdk.Resu
 	ctx, result := x.r.Context(), (*callResult)(nil)
 	var err error
 	if i.results.Relayed {
+		if i.requestsInput() {
+			return i.input()
+		}
 		if err = request.HoldResult(ctx, relayedCopies*(len(reply.GetResultJson())+len(i.rest))); err == nil {
 			result, err = h.linked(i, relayed(reply, i.rest, i.stateless))
 		}
@@ -185,10 +192,13 @@ func (h *Handler) readRound(i *invocation, session *sdk.ServerSession, state str
 	if i.stateless {
 		i.urls, i.forms = i.urls || x.read.meta.URLs, x.read.meta.Forms
 	}
-	i.elicits = x.elicits()
-	if i.urls || i.forms || i.elicits || i.state != "" {
+	i.elicits, i.kinds = x.elicits(), h.kinds(i)
+	if i.urls || i.forms || i.elicits || i.state != "" || i.kinds != 0 {
 		i.seals = h.sealsFor(x.r.Context(), x.r)
 		i.urls, i.forms = i.urls && i.seals.on(), i.forms && i.seals.on()
+	}
+	if !i.seals.on() {
+		i.kinds = 0
 	}
 }
 

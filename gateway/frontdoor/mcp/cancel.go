@@ -67,8 +67,13 @@ func (h *Handler) cancel(ctx context.Context, key requestKey) {
 	h.cfg.Cancel(ctx, key.session+"\n"+key.id)
 }
 
-// Cancelled ends a request that was cancelled at another replica, if this one serves it.
+// Cancelled ends a request that was cancelled at another replica, or answers a question of its server, if this one
+// serves it. It does not block.
 func (h *Handler) Cancelled(request string) {
+	if answer, ok := strings.CutPrefix(request, answerPrefix); ok {
+		h.forwarded(answer)
+		return
+	}
 	session, id, _ := strings.Cut(request, "\n")
 	h.running.cancel(requestKey{session, id})
 }

@@ -18,6 +18,7 @@
 //	metadata.go  metadata of a request's call, from headers and _meta, which meta.go reads
 //	approval.go  calls that a person has to approve; elicit.go the forms in which their callers do; task.go such calls
 //	             as tasks
+//	question.go  questions of MCP servers for the client; waiting.go those without an answer
 //	session.go   ids of sessions: the client's declarations, sealed
 //	cancel.go    requests that notifications/cancelled ends; oauth.go the metadata of issuers
 //	progress.go  progress notifications of calls

@@ -28,23 +28,28 @@ const (
 // question is the content of such a request's id.
 type question struct {
 	Session  string `json:"s"`
-	Approval string `json:"a"`
-	Expires  int64  `json:"e"` // Unix time
+	Approval string `json:"a,omitempty"` // empty means a question of a server
+	Server   string `json:"q,omitempty"` // id of a server's question
+	Expires  int64  `json:"e"`           // Unix time
 }
 
 // elicits reports whether the client of a call accepts requests on its stream.
 func (x *exchange) elicits() bool {
+	return x.read.version >= elicitVersion && x.session.Forms && x.hasStream()
+}
+
+// hasStream reports whether requests can be sent on the stream of a call.
+func (x *exchange) hasStream() bool {
 	m := x.read
-	return !m.isStateless() && m.version >= elicitVersion && x.session.Forms && acceptedOf(x.r.Header).events &&
-		(m.streams || x.memory != nil)
+	return !m.isStateless() && acceptedOf(x.r.Header).events && (m.streams || x.memory != nil)
 }
 
 // serverRequest is a JSON-RPC request of the server.
 type serverRequest struct {
-	Version string            `json:"jsonrpc"`
-	ID      string            `json:"id"`
-	Method  string            `json:"method"`
-	Params  *sdk.ElicitParams `json:"params"`
+	Version string `json:"jsonrpc"`
+	ID      string `json:"id"`
+	Method  string `json:"method"`
+	Params  any    `json:"params"`
 }
 
 // elicit asks the user of the client to approve the call, if its caller may approve it. The caller must call withdraw
@@ -58,7 +63,8 @@ func (h *Handler) elicit(i *invocation, id string) (withdraw func()) {
 	if x.read.version < modeVersion {
 		form.Mode = ""
 	}
-	q := i.seals.seal(sealedQuestion, question{x.session.ID, id, time.Now().Add(stateTTL).Unix()})
+	q := i.seals.seal(sealedQuestion, question{Session: x.session.ID, Approval: id,
+		Expires: time.Now().Add(stateTTL).Unix()})
 	// The call waits even if this fails. A client that has disconnected cancels it.
 	_ = x.events.send(serverRequest{"2.0", q, "elicitation/create", form})
 	return func() {
@@ -117,6 +123,8 @@ func (h *Handler) answerQuestion(r *http.Request, m *message) error {
 			"the id of the response does not belong to a request to this session, or has expired")
 	}
 	switch {
+	case of.Server != "":
+		return h.answerServer(r, of.Server, m)
 	case m.failed:
 		return nil
 	case m.answer == nil:

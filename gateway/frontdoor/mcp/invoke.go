@@ -25,6 +25,7 @@ const maxReply = 16 << 20
 
 // invoke makes the call. If the client requests progress notifications, the response is streamed.
 func (h *Handler) invoke(ctx context.Context, i *invocation) (*docpb.InvokeResponse, error) {
+	defer h.answerQuestions(i)()
 	if i.progress != nil && len(i.keys) == 0 { // the response for a key is stored whole
 		return h.stream(ctx, i)
 	}

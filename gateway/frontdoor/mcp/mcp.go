@@ -13,7 +13,9 @@ import (
 
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
 	"github.com/capgate/capgate/gateway/frontdoor/unary"
+	"github.com/capgate/capgate/gateway/questions"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/tokenbucket"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/toolschema"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
@@ -48,13 +50,17 @@ type Config struct {
 	Unix   func(*http.Request) bool   // reports whether a client is connected to a Unix domain socket; optional
 	// Caller returns the identifier of a request's caller; required with Keys.
 	Caller func(*http.Request) string
-	// Cancel makes the other replicas call Cancelled with a request. It may wait until ctx ends. If nil, there are no
-	// other replicas.
-	Cancel  func(ctx context.Context, request string)
-	Tasks   Tasks         // calls that wait for approvals, as tasks; optional
-	MaxBody int64         // maximum size of a request in bytes; default 4 MiB
-	Stall   time.Duration // maximum time for which a client may send or read nothing; default 1 min
-	Beat    time.Duration // interval of heartbeats of slow requests; default 10 s
+	// Owner returns the UID of a request's tenant, or the network of a client without one; required with Cancel.
+	Owner func(*http.Request) string
+	// Cancel makes the other replicas call Cancelled with a request, or with an answer to a question. It may wait until
+	// ctx ends. If nil, there are no other replicas.
+	Cancel func(ctx context.Context, request string)
+	Tasks  Tasks // calls that wait for approvals, as tasks; optional
+	// Questions receives the calls whose clients answer questions of MCP servers. If nil, they answer none.
+	Questions *questions.Calls
+	MaxBody   int64         // maximum size of a request in bytes; default 4 MiB
+	Stall     time.Duration // maximum time for which a client may send or read nothing; default 1 min
+	Beat      time.Duration // interval of heartbeats of slow requests; default 10 s
 }
 
 const (
@@ -75,7 +81,8 @@ type Settings struct {
 	Names *Names // nil means the prefix of each tool is the capability's id
 	// PublicURL is the URL of the gateway for clients, without a final slash; empty means the host of each request.
 	PublicURL string
-	Issuers   []string // URLs of the issuers whose tokens are accepted, which clients are sent
+	Own       *questions.Own // addresses of the gateway, to which questions must not lead
+	Issuers   []string       // URLs of the issuers whose tokens are accepted, which clients are sent
 }
 
 // Tenants are names of tenants; "*" means all.
@@ -130,6 +137,8 @@ type Handler struct {
 	settings     atomic.Pointer[Settings]
 	running      running
 	operations   operations
+	waiting      waiting
+	forwards     *tokenbucket.Keyed // of answers to other replicas, by owner, in KiB
 	self         *sdk.Implementation
 	about        []byte            // JSON of _meta with self
 	direct       sdk.MethodHandler // serves a call without the SDK
@@ -142,7 +151,8 @@ func New(cfg Config) *Handler {
 	cfg.MaxBody, cfg.Stall = cmp.Or(cfg.MaxBody, defaultMaxBody), cmp.Or(cfg.Stall, time.Minute)
 	cfg.Beat = cmp.Or(cfg.Beat, defaultBeat)
 	h := &Handler{cfg: cfg, capabilities: docpb.NewCapabilityClient(cfg.Conn),
-		files: capgatepb.NewArtifactsClient(cfg.Conn), approvals: capgatepb.NewApprovalsClient(cfg.Conn)}
+		files: capgatepb.NewArtifactsClient(cfg.Conn), approvals: capgatepb.NewApprovalsClient(cfg.Conn),
+		forwards: tokenbucket.NewKeyed(maxForwarders, forwardBurst, forwardEvery)}
 	h.Set(Settings{})
 	capabilities := &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{ListChanged: true}}
 	if cfg.Features != nil {

@@ -7,6 +7,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/capgate/capgate/gateway/questions"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/lib/strictjson"
 )
@@ -27,6 +28,26 @@ type meta struct {
 type shows struct {
 	URLs  bool `json:"u,omitempty"` // URLs (URL elicitation)
 	Forms bool `json:"f,omitempty"` // forms (form elicitation)
+
+	Sampling bool `json:"s,omitempty"` // samples of its model, which it may show before
+	Roots    bool `json:"r,omitempty"` // its roots
+}
+
+// kinds returns the questions of servers that the client answers.
+func (s shows) kinds() (all questions.Kinds) {
+	if s.Forms {
+		all |= questions.Forms
+	}
+	if s.URLs {
+		all |= questions.URLs
+	}
+	if s.Sampling {
+		all |= questions.Sampling
+	}
+	if s.Roots {
+		all |= questions.Roots
+	}
+	return all
 }
 
 // text returns the string under a key, or other.
@@ -85,8 +106,16 @@ func (m *meta) readCapabilities(capabilities strictjson.Value) {
 		_, m.tasks = extensions.Get(tasksExtension)
 	}
 	if elicitation, ok := capabilities.Get("elicitation"); ok {
-		m.shows = showsOf(elicitation)
+		shown := showsOf(elicitation)
+		m.URLs, m.Forms = shown.URLs, shown.Forms
 	}
+	m.Sampling, m.Roots = hasObject(capabilities, "sampling"), hasObject(capabilities, "roots")
+}
+
+// hasObject reports whether a member is an object.
+func hasObject(of strictjson.Value, name string) bool {
+	v, ok := of.Get(name)
+	return ok && v.Kind() == strictjson.Object
 }
 
 // showsOf parses the capability elicitation. Without a mode it means forms (2026-07-28, Elicitation, "Capabilities").

@@ -43,6 +43,8 @@ type message struct {
 	failed    bool                            // a response with an error
 	call      *sdk.CallToolRequest            // call that needs no SDK; nil otherwise
 	listens   *sdk.SubscriptionsListenRequest // subscription that needs no SDK; nil otherwise
+	result    []byte                          // JSON of the result or the error of a response
+	inputs    []byte                          // JSON of inputResponses, an object; nil means none
 	// Messages of a batch, for which the other fields are unset; nil means a single message.
 	batch []json.RawMessage
 }
@@ -212,9 +214,9 @@ func (m *message) parse(header http.Header) error {
 		case "params":
 			params, hasParams = v, true
 		case "result":
-			hasResult, m.answer = true, readAnswer(v)
+			hasResult, m.answer, m.result = true, readAnswer(v), v.Raw()
 		case "error":
-			m.failed = true
+			m.failed, m.result = true, v.Raw()
 		}
 	}
 	switch {
@@ -250,6 +252,9 @@ func (m *message) readParams(params strictjson.Value, header http.Header) error 
 	case "tools/call":
 		if name, ok := params.Get("name"); ok && name.Kind() == strictjson.String && len(name.Bytes()) <= maxName {
 			m.tool = string(name.Bytes())
+		}
+		if v, ok := params.Get("inputResponses"); ok && v.Kind() == strictjson.Object && v.Len() > 0 {
+			m.inputs = v.Raw()
 		}
 		m.call = m.readDirect(params, header)
 	case "subscriptions/listen":

@@ -49,10 +49,14 @@ const (
 	sealedSession  = "session"
 	sealedState    = "state"
 	sealedQuestion = "question"
+	sealedAnswer   = "answer"
 )
 
 // maxSealed is the maximum length of a sealed text, in bytes.
 const maxSealed = 2 << 10
+
+// maxLong is the maximum length of a sealed state, which may contain that of a server, and of an answer, in bytes.
+const maxLong = 512 << 10
 
 // seals encrypts data that clients keep for the gateway, so that every replica can read it and clients cannot modify
 // it. It is bound to its use and to the caller.
@@ -74,7 +78,7 @@ func (h *Handler) sealsFor(ctx context.Context, r *http.Request) seals {
 	return s
 }
 
-func (s seals) on() bool { return s.sealer.On() }
+func (s seals) on() bool { return s.sealer != nil && s.sealer.On() }
 
 func (s seals) bond(use string) []byte { return []byte(use + "\n" + s.caller) }
 
@@ -86,7 +90,7 @@ func (s seals) seal(use string, v any) string {
 
 // open decodes the result of seal for the same caller and use.
 func (s seals) open(use, text string, v any) bool {
-	if len(text) > maxSealed {
+	if len(text) > maxLong || len(text) > maxSealed && use != sealedState && use != sealedAnswer {
 		return false
 	}
 	data, err := base64.RawURLEncoding.DecodeString(text)

@@ -21,12 +21,17 @@ type exchange struct {
 	ctx    context.Context //nolint:containedctx // of the request and its progress messages
 	cancel context.CancelCauseFunc
 	told   chan<- []byte // receives the server's progress messages; nil means they are not requested
+	asks   *asker        // answers the server's requests; nil means the SDK refuses them
+
+	answers sync.WaitGroup // in progress; added to with mu held, and before over
 
 	mu      sync.Mutex
-	id      string // of the request, as JSON; empty means it was not sent yet
-	reached bool   // there was a connection, so the server may have received the request
-	status  int    // of the HTTP response; 0 means none
-	result  []byte // of the response, as JSON
+	over    bool          // no further answer starts
+	request *http.Request // as sent; nil means not sent yet
+	id      string        // of the request, as JSON; empty means it was not sent yet
+	reached bool          // there was a connection, so the server may have received the request
+	status  int           // of the HTTP response; 0 means none
+	result  []byte        // of the response, as JSON
 	failure *jsonrpc.Error
 	named   bool  // failure contains the id of the request
 	refused error // invalid response, or why there was none
@@ -53,6 +58,32 @@ func exchangeFor(r *http.Request, sent head) *exchange {
 	defer ex.mu.Unlock()
 	ex.id = string(sent.ID)
 	return ex
+}
+
+// answering runs answer in a goroutine. It returns false if the exchange is over.
+func (ex *exchange) answering(answer func()) bool {
+	ex.mu.Lock()
+	defer ex.mu.Unlock()
+	if ex.over {
+		return false
+	}
+	ex.answers.Go(answer)
+	return true
+}
+
+// settle ends the exchange for requests of the server, and waits for the answers in progress.
+func (ex *exchange) settle() {
+	ex.mu.Lock()
+	ex.over = true
+	ex.mu.Unlock()
+	ex.answers.Wait()
+}
+
+// sending records the request, whose headers answers to the server's requests repeat.
+func (ex *exchange) sending(r *http.Request) {
+	ex.mu.Lock()
+	defer ex.mu.Unlock()
+	ex.request = r
 }
 
 // traced returns the request with a trace that records its connection.

@@ -200,13 +200,21 @@ func start(t *testing.T, edit func(*upstream.Fleet, *gatewaytest.Fleet), urls ..
 func startWith(t *testing.T, o gatewaytest.Options, edit func(*upstream.Fleet, *gatewaytest.Fleet),
 	urls ...string) *mcpGateway {
 	t.Helper()
+	return startServers(t, o, upstream.Options{Version: "test"}, edit, urls...)
+}
+
+// startServers is startWith with options of the servers.
+func startServers(t *testing.T, o gatewaytest.Options, with upstream.Options, edit func(*upstream.Fleet,
+	*gatewaytest.Fleet), urls ...string) *mcpGateway {
+	t.Helper()
 	w := &mcpGateway{changes: make(chan string, 100)}
-	w.servers = mcp.Open(upstream.Options{Version: "test", Changed: func(c string) {
+	with.Changed = func(c string) {
 		select {
 		case w.changes <- c:
 		default:
 		}
-	}})
+	}
+	w.servers = mcp.Open(with)
 	fleet := upstream.Fleet{Capability: id, Backends: urls, Protocol: &mcp.Settings{}}
 	of := gatewaytest.Fleet{Capability: id, Backends: urls, Dialect: call.Doc, Protocol: &mcp.Settings{},
 		Asks: w.servers.Probe(id), Deadlines: router.Deadlines{Default: patience, Max: patience}}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/localgrpc"
+	"github.com/capgate/capgate/gateway/questions"
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/strictjson"
@@ -125,16 +126,40 @@ func (v *server) call(ctx context.Context, req *docpb.InvokeRequest, told chan<-
 	ctx, seen := withNote(withTrace(ctx, trace))
 	tenant, own := first(md, filter.TenantHeader), first(md, filter.OwnSessionHeader)
 	session := cmp.Or(req.GetSessionId(), first(md, filter.SessionHeader))
+	asks := v.asker(first(md, questions.Metadata), req.GetToolName())
+	if op.method != callTool {
+		asks.kinds = 0
+	}
+	of := attempted{tenant: tenant, session: session, own: own, trace: trace, op: op, told: told, seen: seen,
+		asks: asks}
+	return asks.rounds(ctx, func(answers *questions.Answers) (*toolResult, error) {
+		op.answers = *answers
+		return v.tries(ctx, of)
+	})
+}
+
+// attempted holds what the attempts of a call have in common.
+type attempted struct {
+	tenant, session, own string
+	trace                string
+	op                   *operation
+	told                 chan<- []byte
+	seen                 *responseNote
+	asks                 *asker
+}
+
+// tries makes a request, and repeats it if the server provably did not start it.
+func (v *server) tries(ctx context.Context, of attempted) (*toolResult, error) {
 	var rejection error
 	for again := true; ; again = false {
-		op.meta = sdk.Meta{}
-		if trace != "" {
-			op.meta[tracing.Traceparent] = trace
+		of.op.meta = sdk.Meta{}
+		if of.trace != "" {
+			of.op.meta[tracing.Traceparent] = of.trace
 		}
-		if told != nil {
-			op.meta["progressToken"] = strconv.FormatUint(v.tokens.Add(1), 10)
+		if of.told != nil {
+			of.op.meta["progressToken"] = strconv.FormatUint(v.tokens.Add(1), 10)
 		}
-		result, lost, err := v.attempt(ctx, v.keyOf(tenant, session, own), op, told, seen)
+		result, lost, err := v.attempt(ctx, of)
 		switch {
 		case !again && err != nil && rejection != nil && status.Code(err) == codes.Unavailable:
 			return nil, rejection
@@ -148,9 +173,8 @@ func (v *server) call(ctx context.Context, req *docpb.InvokeRequest, told chan<-
 
 // attempt makes one request. lost is true if the server provably did not start it because the session is unknown or
 // has ended; a new session may succeed.
-func (v *server) attempt(ctx context.Context, key sessionKey, op *operation, told chan<- []byte,
-	seen *responseNote) (
-	_ *toolResult, lost bool, _ error) {
+func (v *server) attempt(ctx context.Context, of attempted) (_ *toolResult, lost bool, _ error) {
+	key := v.keyOf(of.tenant, of.session, of.own, of.asks.kinds)
 	s, release, err := v.lease(key)
 	if err != nil {
 		return nil, false, err
@@ -163,9 +187,11 @@ func (v *server) attempt(ctx context.Context, key sessionKey, op *operation, tol
 	if err != nil {
 		return nil, false, v.notStarted(ctx, err)
 	}
-	ex, end := begin(ctx, op.method, told)
+	ex, end := begin(ctx, of.op.method, of.told)
+	defer ex.settle()
 	defer end()
-	err = op.send(ex.ctx, cs, op.meta)
+	ex.asks = of.asks
+	err = of.op.send(ex.ctx, cs, of.op.meta)
 	code, raw, refused := ex.answer()
 	unsent, cause := ex.unsent()
 	over := err != nil && broken(err)
@@ -174,9 +200,10 @@ func (v *server) attempt(ctx context.Context, key sessionKey, op *operation, tol
 	}
 	switch {
 	case raw != nil && refused == nil: // the SDK may not preserve all of it
-		result, err := op.read(raw, wantsRest(ctx))
+		result, err := of.op.read(raw, wantsRest(ctx))
 		if err != nil {
-			return nil, false, upstream.Unusable(call.Internal, "the MCP server's result is not valid for "+op.method)
+			return nil, false, upstream.Unusable(call.Internal,
+				"the MCP server's result is not valid for "+of.op.method)
 		}
 		s.works.Store(true)
 		return result, false, nil
@@ -190,13 +217,13 @@ func (v *server) attempt(ctx context.Context, key sessionKey, op *operation, tol
 	case cs.ID() != "" && s.isForgotten(ctx, cs, ex):
 		v.lost(s, cs)
 		if code == http.StatusUnauthorized || code == http.StatusForbidden {
-			return nil, true, ex.failureStatus(seen)
+			return nil, true, ex.failureStatus(of.seen)
 		}
 		return nil, true, upstream.Rejected(call.Unavailable, "the MCP server has ended its session")
 	case refused != nil && code != 0:
 		return nil, false, unusable(refused)
 	}
-	return nil, false, ex.failureStatus(seen)
+	return nil, false, ex.failureStatus(of.seen)
 }
 
 // wantsRest reports whether the caller of ctx accepts the fields of a result besides its result_json.

@@ -16,7 +16,7 @@ var refusedSession = &call.Refusal{Kind: call.ResourceExhausted, Reason: "SESSIO
 // charge reserves the memory of a new session; if necessary, the tenant's least recently used sessions at this server
 // end. nil means that the session is not charged. The caller must hold mu.
 func (v *server) charge(key sessionKey) (*fairshare.Account, error) {
-	if key == (sessionKey{}) {
+	if key.isShared() {
 		return nil, nil
 	}
 	account := v.all.Room.Of(key.tenant)

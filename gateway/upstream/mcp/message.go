@@ -77,6 +77,8 @@ func (t *transport) receive(data []byte, ex *exchange, id string, only bool) (pa
 		return data, true, nil
 	case only:
 		return nil, false, violates("the MCP server's message is not a response")
+	case len(m.ID) > 0 && t.asked(ex, m):
+		return nil, false, nil
 	case len(m.ID) > 0:
 		pass, err = t.question(m)
 		return pass, false, err

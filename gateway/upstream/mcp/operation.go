@@ -8,6 +8,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/capgate/capgate/gateway/questions"
 	"github.com/capgate/capgate/internal/lib/plainjson"
 	"github.com/capgate/capgate/internal/lib/strictjson"
 	"github.com/capgate/capgate/internal/manifest"
@@ -21,8 +22,9 @@ const (
 
 // operation is the request of the protocol that serves a call.
 type operation struct {
-	method string
-	meta   sdk.Meta // of the request
+	method  string
+	meta    sdk.Meta          // of the request
+	answers questions.Answers // to the questions of an earlier result; only for a tool
 	// send sends the request. Its error counts only if there is no response.
 	send func(ctx context.Context, cs *sdk.ClientSession, meta sdk.Meta) error
 	// read converts the result. If whole is true, it includes the rest.
@@ -45,11 +47,13 @@ func operationOf(req *docpb.InvokeRequest) (*operation, error) {
 	case name == manifest.Complete:
 		return completionOf(arguments)
 	}
-	return &operation{method: callTool, read: resultOf,
-		send: func(ctx context.Context, cs *sdk.ClientSession, meta sdk.Meta) error {
-			_, err := cs.CallTool(ctx, &sdk.CallToolParams{Name: name, Arguments: arguments, Meta: meta})
-			return err
-		}}, nil
+	op := &operation{method: callTool, read: resultOf}
+	op.send = func(ctx context.Context, cs *sdk.ClientSession, meta sdk.Meta) error {
+		_, err := cs.CallTool(ctx, &sdk.CallToolParams{Name: name, Arguments: arguments, Meta: meta,
+			InputResponses: responsesOf(op.answers.Responses), RequestState: op.answers.State})
+		return err
+	}
+	return op, nil
 }
 
 func promptOf(name string, arguments json.RawMessage) (*operation, error) {

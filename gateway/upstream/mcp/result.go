@@ -15,8 +15,9 @@ import (
 // maxError is the maximum length of a tool's own error, in bytes.
 const maxError = 16 << 10
 
-// needsInput is the error of a tool that requests input, which callers cannot provide.
-const needsInput = "the tool requests input from its caller (elicitation or sampling), which capgate does not forward"
+// needsInput is the error of a tool that requests input, which its caller cannot provide.
+const needsInput = "the tool requests input from its caller (elicitation, sampling or roots), which this client does " +
+	"not offer, or mcp_server.questions does not allow"
 
 var errNoResult = errors.New("not a result of tools/call")
 
@@ -25,10 +26,12 @@ type toolResult struct {
 	json    []byte
 	failure string // the tool's own error; empty means none
 	rest    []byte // JSON of the remaining fields of the result, see rest; nil means none
+	input   *input // the result is a request for input; nil means it is not
 }
 
 // rest holds the members of a result that the capability protocol lacks. MCP clients receive them.
 type rest struct {
+	Input      *input             `json:"input,omitempty"`
 	Content    *[]json.RawMessage `json:"content,omitempty"`
 	Structured json.RawMessage    `json:"structuredContent,omitempty"`
 	Meta       json.RawMessage    `json:"_meta,omitempty"`
@@ -48,6 +51,7 @@ type result struct {
 	Meta       json.RawMessage   `json:"_meta"`
 	Type       string            `json:"resultType"`
 	Requests   json.RawMessage   `json:"inputRequests"`
+	State      string            `json:"requestState"`
 }
 
 // resultOf converts a result: to the structured content, if everything else is text; to the text, if there is nothing
@@ -59,7 +63,7 @@ func resultOf(raw []byte, whole bool) (*toolResult, error) {
 		return nil, errNoResult
 	}
 	if r.Type == "input_required" || len(r.Requests) > 0 {
-		return &toolResult{failure: needsInput}, nil
+		return &toolResult{failure: needsInput, input: &input{raw: r.Requests, State: r.State}}, nil
 	}
 	if string(r.Structured) == "null" {
 		r.Structured = nil

@@ -12,6 +12,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/capgate/capgate/gateway/questions"
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/internal/lib/fairshare"
 	"github.com/capgate/capgate/internal/manifest"
@@ -28,8 +29,15 @@ const (
 	sweepEvery        = time.Minute
 )
 
-// sessionKey identifies a caller's session; the zero key is for all calls at a server without sessions.
-type sessionKey struct{ tenant, session string }
+// sessionKey identifies a caller's session. Clients that answer other questions have another one, because a client
+// declares its capabilities for a session.
+type sessionKey struct {
+	tenant, session string // empty means all calls at a server without sessions
+	kinds           questions.Kinds
+}
+
+// isShared reports whether the session is for all calls at a server without sessions.
+func (k sessionKey) isShared() bool { return k.tenant == "" && k.session == "" }
 
 // session is a session at a server. If the server has no sessions, it is the result of the negotiation.
 type session struct {
@@ -78,12 +86,8 @@ func newServer(all *upstream.Fleets[*server], f *upstream.Fleet, url string) *se
 	v.transport.host = hostFor(f, url)
 	v.transport.assert = func(ctx context.Context) (string, error) { return all.Assert(ctx, f, url) }
 	v.watch.turn = make(chan struct{}, 1)
-	self := &sdk.Implementation{Name: "capgate", Version: all.Version}
-	// Without handlers and capabilities, requests of servers are refused.
-	v.callers = sdk.NewClient(self, &sdk.ClientOptions{
-		Capabilities: &sdk.ClientCapabilities{}, MultiRoundTrip: &sdk.MultiRoundTripOptions{Disabled: true},
-	})
-	v.watcher = sdk.NewClient(self, &sdk.ClientOptions{
+	v.callers = v.client(0)
+	v.watcher = sdk.NewClient(v.implementation(), &sdk.ClientOptions{
 		Capabilities: &sdk.ClientCapabilities{}, MultiRoundTrip: &sdk.MultiRoundTripOptions{Disabled: true},
 		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) { v.changed() },
 	})
@@ -145,11 +149,11 @@ var errUnbound = errors.New("the server has sessions, and this call must have it
 
 // keyOf returns the key of a call's session. If the server keeps state for sessions, tenants do not share one, and
 // calls that name none use that of their principal.
-func (v *server) keyOf(tenant, session, own string) sessionKey {
+func (v *server) keyOf(tenant, session, own string, kinds questions.Kinds) sessionKey {
 	if !v.binds.Load() {
-		return sessionKey{}
+		return sessionKey{kinds: kinds}
 	}
-	return sessionKey{tenant, cmp.Or(session, own)}
+	return sessionKey{tenant, cmp.Or(session, own), kinds}
 }
 
 // lease returns the session of a key. release must be called after the call. The error, a gRPC status, means that
@@ -186,7 +190,7 @@ func (v *server) sweep(now time.Time) {
 	}
 	v.swept = now
 	for key, s := range v.sessions {
-		if s.calls == 0 && key != (sessionKey{}) && now.Sub(s.used) > v.fleet.SessionTTL {
+		if s.calls == 0 && !key.isShared() && now.Sub(s.used) > v.fleet.SessionTTL {
 			v.remove(key, s)
 		}
 	}
@@ -215,7 +219,7 @@ func (v *server) removeOldest(tenant string) bool {
 	var oldest sessionKey
 	var since *session
 	for key, s := range v.sessions {
-		if key.tenant == tenant && s.calls == 0 && key != (sessionKey{}) &&
+		if key.tenant == tenant && s.calls == 0 && !key.isShared() &&
 			(since == nil || s.used.Before(since.used)) {
 			oldest, since = key, s
 		}
@@ -275,14 +279,18 @@ func (v *server) ready(ctx context.Context, key sessionKey, s *session) (*sdk.Cl
 	if cs := s.open.Load(); cs != nil {
 		return cs, nil
 	}
-	if key == (sessionKey{}) { // it is for all callers
+	if key.isShared() { // it is for all callers
 		ctx = upstream.WithoutCaller(ctx)
 	}
-	cs, err := v.connect(ctx, v.callers, true)
+	client := v.callers
+	if key.kinds != 0 {
+		client = v.client(key.kinds)
+	}
+	cs, err := v.connect(ctx, client, true)
 	if err != nil {
 		return nil, err
 	}
-	if cs.ID() != "" && key == (sessionKey{}) {
+	if cs.ID() != "" && key.isShared() {
 		v.abandon(cs)
 		return nil, errUnbound
 	}

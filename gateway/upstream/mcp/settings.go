@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/capgate/capgate/gateway/questions"
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/router"
@@ -20,6 +21,26 @@ type Settings struct {
 	// Revision of the protocol that is requested first, such as 2025-11-25. Default the newest; with affinity:
 	// session, the newest that has sessions.
 	Revision string `yaml:"revision" enum:"2024-11-05,2025-03-26,2025-06-18,2025-11-25,2026-07-28"`
+	// Questions of the servers that pass to clients of /mcp during a call: forms for the user; elicitation, which is
+	// forms and URLs; sampling of the client's model; and the client's roots. Others are refused. [] means none.
+	Questions []string `yaml:"questions" enum:"forms,elicitation,sampling,roots" unique:"true" default:"[forms]"`
+}
+
+// questions returns the kinds of questions that may pass.
+func (s *Settings) questions() (all questions.Kinds) {
+	for _, word := range s.Questions {
+		switch word {
+		case "forms":
+			all |= questions.Forms
+		case "elicitation":
+			all |= questions.Elicitation
+		case "sampling":
+			all |= questions.Sampling
+		case "roots":
+			all |= questions.Roots
+		}
+	}
+	return all
 }
 
 // Name is the protocol's name in the configuration.

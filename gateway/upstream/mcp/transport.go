@@ -136,6 +136,7 @@ func (t *transport) identify(r *http.Request, sent head) error {
 
 // send sends a tracked request.
 func (t *transport) send(r *http.Request, ex *exchange) (*http.Response, error) {
+	ex.sending(r)
 	resp, err := t.base.Transport.RoundTrip(ex.traced(r))
 	ex.responded(resp, err)
 	if err != nil {
@@ -185,6 +186,11 @@ func (t *transport) plain(r *http.Request, sent head) (*http.Response, error) {
 		resp.Body = &whole{of: t, id: id, limited: limited{body: resp.Body, left: t.maxMessage}}
 	}
 	return resp, nil
+}
+
+// post sends a request that has all headers.
+func (t *transport) post(r *http.Request) (*http.Response, error) {
+	return t.base.Transport.RoundTrip(r)
 }
 
 // redirected returns the error of a redirect, for operators. A query could be secret.

@@ -66,9 +66,16 @@ func (n *Names) Allows(authority string, own net.Addr) bool {
 		ip = ip.Unmap().WithZone("")
 		return n.literals || ip.IsLoopback() || ip == addrOf(own) || slices.Contains(n.exact, ip.String())
 	}
-	below := func(suffix string) bool { return len(host) > len(suffix) && strings.HasSuffix(host, suffix) }
-	return host == "localhost" || below(".localhost") || slices.Contains(n.exact, host) ||
-		slices.ContainsFunc(n.suffixes, below)
+	return host == "localhost" || strings.HasSuffix(host, ".localhost") || n.Lists(host)
+}
+
+// Lists reports whether a host without a port is one of the given names and addresses, or below one of the patterns.
+// The pattern "*" lists none.
+func (n *Names) Lists(host string) bool {
+	host = normal(host)
+	return slices.Contains(n.exact, host) || slices.ContainsFunc(n.suffixes, func(suffix string) bool {
+		return len(host) > len(suffix) && strings.HasSuffix(host, suffix)
+	})
 }
 
 // Valid reports whether New accepts a name.

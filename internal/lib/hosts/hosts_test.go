@@ -42,6 +42,21 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
+// TestLists: only given names are listed, whatever else a port answers.
+func TestLists(t *testing.T) {
+	t.Parallel()
+	names := hosts.New([]string{"*", "Gate.example.com", "*.internal", "192.0.2.7"}).WithAddresses()
+	for host, want := range map[string]bool{
+		"gate.example.com": true, "GATE.example.com.": true, "a.b.internal": true, "192.0.2.7": true,
+		"internal": false, "x.gate.example.com": false, "192.0.2.8": false, "localhost": false, "127.0.0.1": false,
+		"other.example": false, "": false,
+	} {
+		if names.Lists(host) != want {
+			t.Errorf("%q: %v", host, !want)
+		}
+	}
+}
+
 func TestValid(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]bool{

@@ -18,6 +18,7 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/mcp"
 	"github.com/capgate/capgate/gateway/frontdoor/web"
 	"github.com/capgate/capgate/gateway/localgrpc"
+	"github.com/capgate/capgate/gateway/questions"
 	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/idempotency"
@@ -40,10 +41,12 @@ type Config struct {
 	// optional.
 	Keys func(ctx context.Context) [][]byte
 	// Cancel makes the other replicas call CancelMCP. It may wait until ctx ends. nil means no other replica.
-	Cancel   func(ctx context.Context, request string)
-	Settings mcp.Settings
-	Beat     time.Duration // interval of heartbeats of slow requests; default 10 s
-	Stall    time.Duration // maximum time for which a client may send or read nothing; default 1 min
+	Cancel func(ctx context.Context, request string)
+	// Questions receives the calls whose clients answer questions of MCP servers; nil means that they answer none.
+	Questions *questions.Calls
+	Settings  mcp.Settings
+	Beat      time.Duration // interval of heartbeats of slow requests; default 10 s
+	Stall     time.Duration // maximum time for which a client may send or read nothing; default 1 min
 	// Approvals withdraws approvals of tasks. If nil, or without a store of responses, there are no tasks.
 	Approvals TaskApprovals
 	Changes   *ViewChanges // changes of callers' tools; nil means they do not change
@@ -145,13 +148,14 @@ func New(cfg Config, deps Deps) (*Door, error) {
 	h := mcp.New(mcp.Config{
 		Conn: deps.Conn, Unary: deps.Conn.Unary, Catalog: tools, Features: offersOf{tools}, Absent: tools.absent,
 		Scopes: cfg.Scopes, Version: cfg.Version, Beat: cfg.Beat, Stall: cfg.Stall, Cancel: cfg.Cancel, Keys: cfg.Keys,
-		Tasks:  newTasks(cfg.Approvals, deps.Stored),
+		Tasks: newTasks(cfg.Approvals, deps.Stored), Questions: cfg.Questions,
 		Unix:   func(r *http.Request) bool { return web.Of(r).Client.Unix },
 		Tenant: func(r *http.Request) string { return web.Of(r).Identity.Tenant },
 		Caller: func(r *http.Request) string {
 			identity := &web.Of(r).Identity
 			return strings.Join([]string{identity.Tenant, identity.Key, identity.User, identity.Agent}, "\x00")
 		},
+		Owner:        func(r *http.Request) string { return web.Of(r).Owner() },
 		Authenticate: func(r *http.Request) error { return web.Of(r).Authenticate(r.Context()) },
 		Invokes:      func(r *http.Request) error { return errorOf(callable(&web.Of(r).Identity)) },
 		Lists:        func(r *http.Request) error { return errorOf(listable(&web.Of(r).Identity)) },

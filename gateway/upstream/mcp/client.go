@@ -1,0 +1,37 @@
+package mcp
+
+import (
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/capgate/capgate/gateway/questions"
+)
+
+func (v *server) implementation() *sdk.Implementation {
+	return &sdk.Implementation{Name: "capgate", Version: v.all.Version}
+}
+
+// client returns a client for calls that declares to answer these questions. It has no handlers: an asker answers
+// requests of servers in calls, and the SDK refuses all others.
+func (v *server) client(kinds questions.Kinds) *sdk.Client {
+	declared := &sdk.ClientCapabilities{}
+	if kinds&questions.Elicitation != 0 {
+		declared.Elicitation = &sdk.ElicitationCapabilities{}
+		if kinds&questions.Forms != 0 {
+			declared.Elicitation.Form = &sdk.FormElicitationCapabilities{}
+		}
+		if kinds&questions.URLs != 0 {
+			declared.Elicitation.URL = &sdk.URLElicitationCapabilities{}
+		}
+	}
+	//nolint:staticcheck // deprecated, and still a part of the protocol
+	if kinds&questions.Sampling != 0 {
+		declared.Sampling = &sdk.SamplingCapabilities{}
+	}
+	//nolint:staticcheck // deprecated, and still a part of the protocol
+	if kinds&questions.Roots != 0 {
+		declared.RootsV2 = &sdk.RootCapabilities{}
+	}
+	return sdk.NewClient(v.implementation(), &sdk.ClientOptions{
+		Capabilities: declared, MultiRoundTrip: &sdk.MultiRoundTripOptions{Disabled: true},
+	})
+}
