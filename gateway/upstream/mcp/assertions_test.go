@@ -37,12 +37,19 @@ type verifier struct {
 
 	mu   sync.Mutex
 	saw  []string // the method and the caller of each request
+	ids  map[any]bool
 	news chan struct{}
 }
 
 func newVerifier(t *testing.T, old bool) *verifier {
 	t.Helper()
-	v := &verifier{remote: newRemote(t, old), news: make(chan struct{}, 1)}
+	return verifying(t, newRemote(t, old))
+}
+
+// verifying makes a server verify assertions.
+func verifying(t *testing.T, r *remote) *verifier {
+	t.Helper()
+	v := &verifier{remote: r, ids: map[any]bool{}, news: make(chan struct{}, 1)}
 	v.signer = assertion.New(sharedkey.New(nil, nil).Keys("assertions"), assertion.Settings{Used: true}, nil)
 	v.signer.Load(t.Context())
 	next := *v.handler.Load()
@@ -54,8 +61,10 @@ func newVerifier(t *testing.T, old bool) *verifier {
 	return v
 }
 
-// note records a request with its caller; "": it has no assertion.
+// note records a request with its caller; "": it has no assertion. An assertion that comes again is no caller's.
 func (v *verifier) note(q *http.Request) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	var m struct{ Method string }
 	if q.Method == http.MethodPost {
 		body, _ := io.ReadAll(q.Body)
@@ -67,16 +76,15 @@ func (v *verifier) note(q *http.Request) {
 		set, _ := v.signer.Keys()
 		claims, err := issuertest.Verify(set, strings.Join(all, ","), v.URL, time.Now())
 		who = fmt.Sprint(claims["sub"], " ", claims["request_id"])
-		if err != nil {
-			who = err.Error()
+		if err != nil || v.ids[claims["jti"]] {
+			who = fmt.Sprint("again, or ", err)
 		}
+		v.ids[claims["jti"]] = true
 	}
 	if q.Header.Get("X-Capgate-Caller") != "" {
 		who += ", and the caller in clear"
 	}
-	v.mu.Lock()
 	v.saw = append(v.saw, strings.TrimSpace(q.Method+" "+m.Method)+": "+who)
-	v.mu.Unlock()
 	select {
 	case v.news <- struct{}{}:
 	default:
@@ -241,4 +249,27 @@ func TestProbeWithoutKey(t *testing.T) {
 		t.Errorf("%+v", result)
 	}
 	v.only(t, "")
+}
+
+// TestAnswersAreTheCallers: the answer to a question of the server has an assertion of its own, for the caller of the
+// call.
+func TestAnswersAreTheCallers(t *testing.T) {
+	t.Parallel()
+	v := verifying(t, newAsking(t, true))
+	v.sign = v.signer.Sign
+	w := startAsking(t, v.remote, []string{"elicitation", "sampling", "roots"})
+	if text, failed := ask(t, w.connect(t, answering(func(string) {}), "2025-11-25")); failed {
+		t.Fatal(text)
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	of := map[string][]string{}
+	for _, saw := range v.saw {
+		method, who, _ := strings.Cut(saw, ": ")
+		of[method] = append(of[method], who)
+	}
+	calls, answers := of["POST tools/call"], of["POST"]
+	if len(calls) != 1 || calls[0] == "" || !slices.Equal(answers, []string{calls[0], calls[0], calls[0]}) {
+		t.Errorf("the call is by %q, and the answers by %q", calls, answers)
+	}
 }

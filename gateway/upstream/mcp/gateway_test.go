@@ -18,6 +18,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/gateway/upstream/mcp"
+	"github.com/capgate/capgate/internal/assertion"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/clienttest"
@@ -43,6 +44,7 @@ type remote struct {
 	freed   sync.Once
 	sent    atomic.Int64 // bytes of hostile answers
 	handler atomic.Pointer[http.Handler]
+	sign    assertion.Sign // of startAsking's gateway; nil: the server gets no assertions
 
 	mu      sync.Mutex
 	headers http.Header // of the last tools/call

@@ -45,10 +45,14 @@ func startAsking(t *testing.T, server *remote, allowed []string, change ...func(
 	for _, c := range change {
 		c(&o)
 	}
-	return startServers(t, o, upstream.Options{Version: "test", Questions: asked}, func(f *upstream.Fleet,
-		_ *gatewaytest.Fleet) {
-		settings(f).Questions = allowed
-	}, server.URL)
+	return startServers(t, o, upstream.Options{Version: "test", Questions: asked, Sign: server.sign},
+		func(f *upstream.Fleet, of *gatewaytest.Fleet) {
+			settings(f).Questions = allowed
+			if server.sign != nil {
+				asserts(f, of)
+				of.Assertion = f.Assertion
+			}
+		}, server.URL)
 }
 
 // newAsking serves a tool that requests input in one of the eras: a form, a sample of the model, and the roots.
