@@ -72,8 +72,6 @@ func Read(method string, params json.RawMessage, from Source) (*Question, error)
 	if len(params) > most {
 		return nil, fmt.Errorf("the params of %.32s have more than %d bytes", method, most)
 	}
-	delete(members, "_meta") // its tokens would be those of another connection
-	delete(members, "task")  // a client's tasks are not the server's
 	q := &Question{Method: method}
 	var err error
 	switch method {
@@ -82,15 +80,38 @@ func Read(method string, params json.RawMessage, from Source) (*Question, error)
 	case sample:
 		q.Kind, err = Sampling, readSampling(members)
 	case roots:
-		q.Kind, members = Roots, map[string]json.RawMessage{}
+		q.Kind = Roots
 	default:
 		err = fmt.Errorf("clients of this gateway have no method %.64q", method)
 	}
 	if err != nil {
 		return nil, err
 	}
-	q.Params, err = plainjson.Marshal(members)
+	q.Params, err = plainjson.Marshal(known(q.Kind, members))
 	return q, err
+}
+
+// known returns the members that questions of a kind have. Others do not pass: a client that ignores the case of names
+// could take one for a member that was checked. _meta has tokens of another connection, and tasks of the client are not
+// the server's.
+func known(kind Kinds, members map[string]json.RawMessage) map[string]json.RawMessage {
+	var names []string
+	switch kind {
+	case Forms:
+		names = []string{"mode", "message", "requestedSchema"}
+	case URLs:
+		names = []string{"mode", "message", "url", "elicitationId"}
+	case Sampling: // not includeContext: the context of other servers is not for this one
+		names = []string{"messages", "modelPreferences", "systemPrompt", "temperature", "maxTokens", "stopSequences",
+			"metadata"}
+	}
+	kept := make(map[string]json.RawMessage, len(names))
+	for _, name := range names {
+		if value, ok := members[name]; ok {
+			kept[name] = value
+		}
+	}
+	return kept
 }
 
 // readElicitation checks a form or a URL, and attributes its message.
@@ -129,14 +150,14 @@ func (s Source) attribute(message string) string {
 
 // checkForm checks the schema of a form: an object of at most maxFields properties.
 func checkForm(raw json.RawMessage) error {
-	var schema struct {
-		Type       string                     `json:"type"`
-		Properties map[string]json.RawMessage `json:"properties"`
-	}
+	var schema, properties map[string]json.RawMessage
+	var kind string
 	switch {
-	case json.Unmarshal(raw, &schema) != nil || schema.Type != "object":
-		return fmt.Errorf("the requestedSchema of a form is not that of an object")
-	case len(schema.Properties) > maxFields:
+	case json.Unmarshal(raw, &schema) != nil || json.Unmarshal(schema["type"], &kind) != nil || kind != "object":
+		return errors.New("the requestedSchema of a form is not that of an object")
+	case schema["properties"] != nil && json.Unmarshal(schema["properties"], &properties) != nil:
+		return errors.New("the properties of a form are not an object")
+	case len(properties) > maxFields:
 		return fmt.Errorf("a form has more than %d fields", maxFields)
 	}
 	return nil

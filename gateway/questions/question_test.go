@@ -11,8 +11,8 @@ import (
 
 const form = `{"message":"who?","requestedSchema":{"type":"object","properties":{"a":{"type":"string"}}}`
 
-// TestRead: a question within its bounds is read with all its members but those of a connection, and its message names
-// the tool first.
+// TestRead: a question within its bounds is read with the members of its kind and no others, and its message names the
+// tool first. Names that differ from a member in case, or fold to it, are other names.
 func TestRead(t *testing.T) {
 	t.Parallel()
 	const attributed = `Message of the tool \"t\" of \"c\", which its server wrote; an answer goes to the server and ` +
@@ -21,13 +21,17 @@ func TestRead(t *testing.T) {
 		method, params string
 		kind           questions.Kinds
 	}{
-		form + `,"_meta":{"progressToken":1},"task":{},"x":12345678901234567890}`: {"elicitation/create",
+		form + `,"_meta":{"progressToken":1},"task":{},"x":1,"Message":"a","MODE":"url","me\u017f\u017fage":"b",` +
+			`"reque\u017ftedSchema":{},"url":"https://a.example","Task":{}}`: {"elicitation/create",
 			`{"message":"` + attributed + `who?","mode":"form","requestedSchema":{"type":"object","properties":` +
-				`{"a":{"type":"string"}}},"x":12345678901234567890}`, questions.Forms},
-		`{"mode":"url","message":"pay","url":"https://pay.example/1","elicitationId":"e"}`: {"elicitation/create",
+				`{"a":{"type":"string"}}}}`, questions.Forms},
+		`{"mode":"url","message":"pay","url":"https://pay.example/1","elicitationId":"e","Url":"x:","requestedSchema":1}`: {"elicitation/create",
 			`{"elicitationId":"e","message":"` + attributed + `pay","mode":"url","url":"https://pay.example/1"}`,
 			questions.URLs},
-		`{"messages":[],"maxTokens":1}`: {"sampling/createMessage", `{"maxTokens":1,"messages":[]}`,
+		`{"messages":[],"maxTokens":12345678901234567890,"Tools":[],"toolChoic\u0045":{},"includeContext":"allServers",` +
+			`"metadata":{"m":1},"modelPreferences":{},"stopSequences":["s"],"systemPrompt":"p","temperature":0.10}`: {
+			"sampling/createMessage", `{"maxTokens":12345678901234567890,"messages":[],"metadata":{"m":1},` +
+				`"modelPreferences":{},"stopSequences":["s"],"systemPrompt":"p","temperature":0.10}`,
 			questions.Sampling},
 		`{"x":1}`: {"roots/list", `{}`, questions.Roots},
 		``:        {"roots/list", `{}`, questions.Roots},
@@ -57,19 +61,23 @@ func TestReadRejects(t *testing.T) {
 		`{"message":"m"}`:               "elicitation/create",
 		`{"message":"m","mode":"page"}`: "elicitation/create",
 		`{"message":"m","mode":1}`:      "elicitation/create",
-		`{"message":"m","requestedSchema":{"type":"array"}}`:                "elicitation/create",
-		strings.TrimSuffix(many, ",") + `}}}`:                               "elicitation/create",
-		`{"message":"` + strings.Repeat("m", questions.MaxForm) + `"}`:      "elicitation/create",
-		at("javascript:alert(1)"):                                           "elicitation/create",
-		at("file:///etc/passwd"):                                            "elicitation/create",
-		at("https://user:secret@a.example"):                                 "elicitation/create",
-		at("https:///path"):                                                 "elicitation/create",
-		at(`https://a.example/\n`):                                          "elicitation/create",
-		at("https://a.example/" + strings.Repeat("x", 2048)):                "elicitation/create",
-		at("https://gate.example/approvals/a-1"):                            "elicitation/create",
-		`{"messages":1}`:                                                    "sampling/createMessage",
-		`{"messages":[],"tools":[]}`:                                        "sampling/createMessage",
-		`{"messages":["` + strings.Repeat("m", questions.MaxSample) + `"]}`: "sampling/createMessage",
+		`{"message":"m","requestedSchema":{"type":"array"}}`:                 "elicitation/create",
+		strings.TrimSuffix(many, ",") + `}}}`:                                "elicitation/create",
+		strings.TrimSuffix(many, ",") + `},"Properties":null}}`:              "elicitation/create",
+		`{"message":"m","requestedSchema":{"Type":"object"}}`:                "elicitation/create",
+		`{"message":"m","requestedSchema":{"type":"array","Type":"object"}}`: "elicitation/create",
+		`{"message":"m","requestedSchema":{"type":"object","properties":1}}`: "elicitation/create",
+		`{"message":"` + strings.Repeat("m", questions.MaxForm) + `"}`:       "elicitation/create",
+		at("javascript:alert(1)"):                                            "elicitation/create",
+		at("file:///etc/passwd"):                                             "elicitation/create",
+		at("https://user:secret@a.example"):                                  "elicitation/create",
+		at("https:///path"):                                                  "elicitation/create",
+		at(`https://a.example/\n`):                                           "elicitation/create",
+		at("https://a.example/" + strings.Repeat("x", 2048)):                 "elicitation/create",
+		at("https://gate.example/approvals/a-1"):                             "elicitation/create",
+		`{"messages":1}`:                                                     "sampling/createMessage",
+		`{"messages":[],"tools":[]}`:                                         "sampling/createMessage",
+		`{"messages":["` + strings.Repeat("m", questions.MaxSample) + `"]}`:  "sampling/createMessage",
 		`{}`: "tools/call",
 	} {
 		if q, err := questions.Read(method, json.RawMessage(params), from); err == nil {
