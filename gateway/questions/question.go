@@ -51,6 +51,9 @@ type Question struct {
 	Params json.RawMessage // an object
 }
 
+// Is reports whether a method is that of a question.
+func Is(method string) bool { return method == elicit || method == sample || method == roots }
+
 // Source is the tool whose server asks.
 type Source struct {
 	Capability, Tool string

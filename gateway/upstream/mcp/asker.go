@@ -44,6 +44,15 @@ func (v *server) asker(id, tool string) *asker {
 	return a
 }
 
+// declared returns the kinds that a session of a call declares. A server with sessions asks on the stream of the call,
+// which is of no use if the client answers only results.
+func (a *asker) declared(old bool) questions.Kinds {
+	if old && a.kinds != 0 && a.of.Ask == nil {
+		return 0
+	}
+	return a.kinds
+}
+
 // admit counts a request of the server. It returns false if there are too many.
 func (a *asker) admit() bool {
 	a.mu.Lock()
@@ -74,9 +83,10 @@ func (a *asker) answered() {
 }
 
 // asked passes a request of the server to the client of its call, on the stream of which it came (2025-11-25,
-// Streamable HTTP). It returns false if the SDK has to refuse it.
+// Streamable HTTP). It returns false if the SDK has to respond: to a ping, or with an error.
 func (t *transport) asked(ex *exchange, m *message) bool {
-	if ex == nil || ex.asks == nil || ex.asks.kinds == 0 || ex.asks.of.Ask == nil || len(m.ID) > maxQuestionID {
+	if ex == nil || ex.asks == nil || ex.asks.kinds == 0 || ex.asks.of.Ask == nil || len(m.ID) > maxQuestionID ||
+		!questions.Is(*m.Method) {
 		return false
 	}
 	q, err := questions.Read(*m.Method, m.Params, ex.asks.from)
@@ -150,7 +160,7 @@ func errorOf(err error) *jsonrpc.Error {
 // input holds the questions in a result (2026-07-28, Multi Round-Trip Requests). As JSON it is for the front door.
 type input struct {
 	raw      json.RawMessage // inputRequests
-	Requests json.RawMessage `json:"requests,omitempty"` // the same with attributed messages
+	Requests json.RawMessage `json:"requests,omitempty"` // the same with attributed messages, for a client that repeats
 	State    string          `json:"state,omitempty"`
 	Kinds    questions.Asked `json:"kinds,omitempty"`
 
@@ -185,7 +195,7 @@ func (in *input) read(a *asker) error {
 		}
 		in.all[key], in.Kinds[key], raw[key] = q, q.Kind, inputRequest{q.Method, q.Params}
 	}
-	if len(raw) == 0 {
+	if len(raw) == 0 || a.of.Ask != nil {
 		return nil
 	}
 	var err error
@@ -210,7 +220,7 @@ func (a *asker) rounds(ctx context.Context, once func(*questions.Answers) (*tool
 		}
 		if a.of.Ask == nil {
 			text, err := plainjson.Marshal(rest{Input: result.input})
-			return &toolResult{json: []byte("null"), rest: text}, err
+			return &toolResult{failure: needsInput, rest: text}, err // it is no result of the tool
 		}
 		if round == maxRounds || len(result.input.all) == 0 {
 			return &toolResult{failure: "the tool requests input again and again, or to be called later"}, nil

@@ -44,7 +44,10 @@ type remote struct {
 	freed   sync.Once
 	sent    atomic.Int64 // bytes of hostile answers
 	handler atomic.Pointer[http.Handler]
-	sign    assertion.Sign // of startAsking's gateway; nil: the server gets no assertions
+	// declared holds the kinds of questions that the client of the last call declared, see declared.
+	declared atomic.Pointer[string]
+
+	sign assertion.Sign // of startAsking's gateway; nil: the server gets no assertions
 
 	mu      sync.Mutex
 	headers http.Header // of the last tools/call

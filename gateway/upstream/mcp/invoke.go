@@ -174,19 +174,12 @@ func (v *server) tries(ctx context.Context, of attempted) (*toolResult, error) {
 // attempt makes one request. lost is true if the server provably did not start it because the session is unknown or
 // has ended; a new session may succeed.
 func (v *server) attempt(ctx context.Context, of attempted) (_ *toolResult, lost bool, _ error) {
-	key := v.keyOf(of.tenant, of.session, of.own, of.asks.kinds)
-	s, release, err := v.lease(key)
+	in, lost, err := v.join(ctx, of)
 	if err != nil {
-		return nil, false, err
+		return nil, lost, err
 	}
-	defer release()
-	cs, err := v.ready(ctx, key, s)
-	if errors.Is(err, errUnbound) {
-		return nil, true, v.notStarted(ctx, err)
-	}
-	if err != nil {
-		return nil, false, v.notStarted(ctx, err)
-	}
+	defer in.release()
+	s, cs := in.session, in.open
 	ex, end := begin(ctx, of.op.method, of.told)
 	defer ex.settle()
 	defer end()
@@ -224,6 +217,36 @@ func (v *server) attempt(ctx context.Context, of attempted) (_ *toolResult, lost
 		return nil, false, unusable(refused)
 	}
 	return nil, false, ex.failureStatus(of.seen)
+}
+
+// joined is the session of a call in progress.
+type joined struct {
+	session *session
+	open    *sdk.ClientSession
+	release func() // must be called after the call
+}
+
+// join returns the session of a call, which declares what the client answers at a server of its revision. The errors
+// are those of attempt.
+func (v *server) join(ctx context.Context, of attempted) (_ joined, lost bool, _ error) {
+	kinds := of.asks.declared(v.old.Load())
+	for again := true; ; again = false {
+		key := v.keyOf(of.tenant, of.session, of.own, kinds)
+		s, release, err := v.lease(key)
+		if err != nil {
+			return joined{}, false, err
+		}
+		cs, err := v.ready(ctx, key, s)
+		if err != nil {
+			release()
+			return joined{}, errors.Is(err, errUnbound), v.notStarted(ctx, err)
+		}
+		kinds = of.asks.declared(cs.InitializeResult().ProtocolVersion < modern)
+		if kinds == key.kinds || !again { // else it is the first session, or the server has another revision now
+			return joined{s, cs, release}, false, nil
+		}
+		release()
+	}
 }
 
 // wantsRest reports whether the caller of ctx accepts the fields of a result besides its result_json.

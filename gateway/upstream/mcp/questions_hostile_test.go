@@ -204,6 +204,30 @@ func TestQuestionsAreFew(t *testing.T) {
 	}
 }
 
+// TestPingsAreNoQuestions: a server may check its client during a call, more often than it may ask, and asks then.
+func TestPingsAreNoQuestions(t *testing.T) {
+	t.Parallel()
+	r := newRemote(t, true)
+	r.mcp.AddTool(&sdk.Tool{Name: "asks", InputSchema: json.RawMessage(`{"type":"object"}`)},
+		func(ctx context.Context, q *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			for range 70 {
+				if err := q.Session.Ping(ctx, nil); err != nil {
+					return nil, err
+				}
+			}
+			got, err := q.Session.Elicit(ctx, &sdk.ElicitParams{Message: "?",
+				RequestedSchema: map[string]any{"type": "object"}})
+			if err != nil {
+				return nil, err
+			}
+			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: got.Action}}}, nil
+		})
+	w := startAsking(t, r, []string{"forms"})
+	if text, failed := ask(t, w.connect(t, answering(func(string) {}), "2025-11-25")); failed || text != "accept" {
+		t.Errorf("%q, %t", text, failed)
+	}
+}
+
 // TestQuestionsEndWithTheirCall: if the client cancels a call, its question ends at the server.
 func TestQuestionsEndWithTheirCall(t *testing.T) {
 	t.Parallel()

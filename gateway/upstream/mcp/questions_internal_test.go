@@ -129,3 +129,25 @@ func TestFewQuestionsOfAResult(t *testing.T) {
 		}
 	})
 }
+
+// TestRequestsForInputAreNoResults: a request for input that the client provides with a repeated call is a failure of
+// the tool, with the questions beside. Of one that is sent on a stream, no second copy is made.
+func TestRequestsForInputAreNoResults(t *testing.T) {
+	t.Parallel()
+	once := func(*questions.Answers) (*toolResult, error) {
+		return &toolResult{failure: needsInput, input: &input{State: "s",
+			raw: json.RawMessage(`{"r":{"method":"roots/list"}}`)}}, nil
+	}
+	a := &asker{kinds: questions.Roots, of: new(questions.Call)}
+	got, err := a.rounds(t.Context(), once)
+	check.Must(t, err)
+	if want := `{"input":{"requests":{"r":{"method":"roots/list","params":{}}},"state":"s","kinds":{"r":8}}}`; got.
+		failure != needsInput || got.json != nil || string(got.rest) != want {
+		t.Errorf("the result is %s with the error %q and %s", got.json, got.failure, got.rest)
+	}
+	a.of.Ask = func(context.Context, *questions.Question) (json.RawMessage, error) { return nil, nil }
+	of, _ := once(nil)
+	if err := of.input.read(a); err != nil || of.input.Requests != nil || len(of.input.all) != 1 {
+		t.Errorf("%v, %s, %d questions", err, of.input.Requests, len(of.input.all))
+	}
+}

@@ -55,6 +55,24 @@ func startAsking(t *testing.T, server *remote, allowed []string, change ...func(
 		}, server.URL)
 }
 
+// declared returns the kinds of questions that a client declares, in order.
+func declared(p *sdk.InitializeParams) (all string) {
+	if p == nil || p.Capabilities == nil {
+		return ""
+	}
+	c := p.Capabilities
+	if e := c.Elicitation; e != nil {
+		all += fmt.Sprint("forms:", e.Form != nil, " urls:", e.URL != nil, " ")
+	}
+	if c.Sampling != nil {
+		all += "sampling "
+	}
+	if c.RootsV2 != nil {
+		all += "roots"
+	}
+	return all
+}
+
 // newAsking serves a tool that requests input in one of the eras: a form, a sample of the model, and the roots.
 func newAsking(t *testing.T, old bool) *remote {
 	t.Helper()
@@ -68,6 +86,8 @@ func newAsking(t *testing.T, old bool) *remote {
 			greeting.(*sdk.TextContent).Text, " ", roots[0].URI)}}}
 	}
 	ask := func(ctx context.Context, q *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		text := declared(q.Session.InitializeParams())
+		r.declared.Store(&text)
 		if !old {
 			in := q.Params.InputResponses
 			if len(in) < 3 || q.Params.RequestState != "state of the server" {
@@ -136,14 +156,15 @@ func ask(t *testing.T, s *sdk.ClientSession) (text string, failed bool) {
 }
 
 // TestQuestionsPass: a client answers the questions of a server, in each combination of their revisions but one, in
-// which the tool gets an error at once. The message of a form names the tool first.
+// which the gateway declares nothing and the tool gets an error at once. The message of a form names the tool first.
 func TestQuestionsPass(t *testing.T) {
 	t.Parallel()
 	for server, old := range eras {
 		for _, client := range []string{"2026-07-28", "2025-11-25", "2025-06-18"} {
 			t.Run(server+" "+client, func(t *testing.T) {
 				t.Parallel()
-				w := startAsking(t, newAsking(t, old), []string{"elicitation", "sampling", "roots"})
+				r := newAsking(t, old)
+				w := startAsking(t, r, []string{"elicitation", "sampling", "roots"})
 				var message string
 				s := w.connect(t, answering(func(m string) { message = m }), client)
 				if old && client == "2026-07-28" {
@@ -151,12 +172,18 @@ func TestQuestionsPass(t *testing.T) {
 					if !failed || !strings.Contains(text, "does not support") || message != "" {
 						t.Errorf("%q, %t, and the client shows %q", text, failed, message)
 					}
+					if got := *r.declared.Load(); got != "" {
+						t.Errorf("the gateway declares %q for a client that answers no question on a stream", got)
+					}
 					return
 				}
 				for range 2 {
 					if text, failed := ask(t, s); failed || text != "Ann hello file:///home/ann" {
 						t.Errorf("%q, %t", text, failed)
 					}
+				}
+				if got := *r.declared.Load(); got != "forms:true urls:false sampling roots" {
+					t.Errorf("the gateway declares %q", got)
 				}
 				if !strings.HasPrefix(message, `Message of the tool "asks" of "`+id+`"`) ||
 					!strings.HasSuffix(message, "What is your name?") {
