@@ -85,10 +85,11 @@ func startCounted(t *testing.T, n int, wait time.Duration) *countedReplicas {
 		r.all = append(r.all, startMCP(t, askingMCP(r.desk, wait), func(o *gatewaytest.Options) {
 			o.Authenticator, o.Audit, o.Limits, o.Shield = ring.authenticator(), log, limits, &r.shield
 			o.Answers, o.MCP.Approvals, o.MCP.Beat = stored, r.desk, time.Millisecond
-			o.MCP.Cancel = func(_ context.Context, request string) {
+			o.MCP.Cancel = func(_ context.Context, request string) error {
 				for _, f := range r.all {
 					f.gateway.CancelMCP(request)
 				}
+				return nil
 			}
 			answers := approval.New(approval.Config{Approvals: r.desk,
 				Log: slog.New(slog.DiscardHandler)})

@@ -277,7 +277,10 @@ func TestMCPCancelElsewhere(t *testing.T) {
 	}
 	a := startMCP(t, keys)
 	b := startMCP(t, keys, func(o *gatewaytest.Options) {
-		o.MCP.Cancel = func(_ context.Context, request string) { a.gateway.CancelMCP(request) }
+		o.MCP.Cancel = func(_ context.Context, request string) error {
+			a.gateway.CancelMCP(request)
+			return nil
+		}
 	})
 	for _, revision := range revisions[1:] {
 		resp, _ := b.post(t, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"`+revision+

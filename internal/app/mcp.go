@@ -35,9 +35,7 @@ func (p *App) mcp(cfg *config.Config, first *fleetplan.Plan) mcptools.Config {
 		Settings: mcpOf(cfg, first), Version: p.options.Version, Keys: p.secret.Keys("mcp").Recent,
 		Approvals: p.approvals.service, Changes: &p.tools.changed, Follow: p.persons.sessions.Follow,
 		StillValid: p.auth.all.StillValid, Questions: p.fleets.questions,
-		Cancel: func(ctx context.Context, request string) {
-			_ = p.store.Cancellations().Publish(ctx, request) // else the call ends with its connection
-		},
+		Cancel:   p.store.Cancellations().Publish,
 		Describe: p.tools.catalog.Describe}
 }
 

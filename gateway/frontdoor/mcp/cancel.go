@@ -64,7 +64,7 @@ func (h *Handler) cancel(ctx context.Context, key requestKey) {
 	}
 	ctx, done := context.WithTimeout(ctx, cancelPatience)
 	defer done()
-	h.cfg.Cancel(ctx, key.session+"\n"+key.id)
+	_ = h.cfg.Cancel(ctx, key.session+"\n"+key.id) // on an error, the call ends with its connection
 }
 
 // Cancelled ends a request that was cancelled at another replica, or answers a question of its server, if this one

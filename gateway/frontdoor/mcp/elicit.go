@@ -10,6 +10,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	grpcstatus "google.golang.org/grpc/status"
 
+	"github.com/capgate/capgate/gateway/questions"
 	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/lib/strictjson"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
@@ -31,6 +32,8 @@ type question struct {
 	Approval string `json:"a,omitempty"` // empty means a question of a server
 	Server   string `json:"q,omitempty"` // id of a server's question
 	Expires  int64  `json:"e"`           // Unix time
+
+	Kind questions.Kinds `json:"k,omitempty"` // of a server's question
 }
 
 // elicits reports whether the client of a call accepts requests on its stream.
@@ -124,7 +127,7 @@ func (h *Handler) answerQuestion(r *http.Request, m *message) error {
 	}
 	switch {
 	case of.Server != "":
-		return h.answerServer(r, of.Server, m)
+		return h.answerServer(r, of, m)
 	case m.failed:
 		return nil
 	case m.answer == nil:

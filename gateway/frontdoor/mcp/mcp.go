@@ -53,8 +53,8 @@ type Config struct {
 	// Owner returns the UID of a request's tenant, or the network of a client without one; required with Cancel.
 	Owner func(*http.Request) string
 	// Cancel makes the other replicas call Cancelled with a request, or with an answer to a question. It may wait until
-	// ctx ends. If nil, there are no other replicas.
-	Cancel func(ctx context.Context, request string)
+	// ctx ends. An error means that no replica may have received it. If nil, there are no other replicas.
+	Cancel func(ctx context.Context, request string) error
 	Tasks  Tasks // calls that wait for approvals, as tasks; optional
 	// Questions receives the calls whose clients answer questions of MCP servers. If nil, they answer none.
 	Questions *questions.Calls

@@ -109,7 +109,7 @@ func (c *conversation) ask(ctx context.Context, q *questions.Question) (json.Raw
 	}
 	id, answers, leave := c.h.waiting.add(q, c.i.seals)
 	defer leave()
-	sealed := c.i.seals.seal(sealedQuestion, question{Session: x.session.ID, Server: id,
+	sealed := c.i.seals.seal(sealedQuestion, question{Session: x.session.ID, Server: id, Kind: q.Kind,
 		Expires: time.Now().Add(stateTTL).Unix()})
 	if err := c.send(serverRequest{"2.0", sealed, q.Method, params}); err != nil {
 		return nil, errors.New("the client has disconnected")
@@ -180,6 +180,9 @@ func (i *invocation) input() (sdk.Result, error) {
 	}
 	r := &inputRequired{ResultType: "input_required",
 		State: i.sealed(state{Server: []byte(of.Input.State), Asked: of.Input.Kinds})}
+	if len(r.State) > maxLong {
+		return nil, errors.New("the state of a server that requests input is too long to be sealed")
+	}
 	if len(of.Input.Requests) > 0 {
 		r.Requests = of.Input.Requests
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/capgate/capgate/internal/lib/aead"
+	"github.com/capgate/capgate/internal/lib/plainjson"
 )
 
 // sessionHeader is the id of a session, in revisions that have sessions.
@@ -84,7 +85,7 @@ func (s seals) bond(use string) []byte { return []byte(use + "\n" + s.caller) }
 
 // seal returns v as a sealed text.
 func (s seals) seal(use string, v any) string {
-	text, _ := json.Marshal(v) // structs of strings and numbers can always be encoded
+	text, _ := plainjson.Marshal(v) // structs of strings, numbers and valid JSON can always be encoded
 	return base64.RawURLEncoding.EncodeToString(s.sealer.Seal(s.bond(use), text))
 }
 

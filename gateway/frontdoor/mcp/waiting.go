@@ -103,19 +103,26 @@ const (
 
 // forward passes an answer to the replica that has the call, sealed.
 func (h *Handler) forward(r *http.Request, id string, a serverAnswer) error {
-	if len(a.Result) > maxForwarded {
-		return refused(http.StatusBadRequest, jsonrpc.CodeInvalidRequest, "MCP_ANSWER_UNKNOWN",
-			"the answer is too long for another replica than that of the call, or the call has ended")
-	}
-	wait := h.forwards.Of(h.cfg.Owner(r)).TakeAll(time.Now(), answerCost+len(a.Result)>>10)
+	wait := h.forwards.Of(h.cfg.Owner(r)).TakeAll(time.Now(), answerCost+min(len(a.Result), maxForwarded)>>10)
 	if wait > 0 {
 		return status.Answer(&call.Refusal{Kind: call.ResourceExhausted, Reason: "MCP_ANSWERS_LIMITED",
 			RetryAfter: wait, Message: "too many answers to questions of tools were sent to another replica than " +
 				"that of their call in a short time; the question is still open"}).Err()
 	}
+	sealed := ""
+	if len(a.Result) <= maxForwarded {
+		sealed = h.sealsFor(r.Context(), r).seal(sealedAnswer, a)
+	}
+	if sealed == "" || len(sealed) > maxLong {
+		return refused(http.StatusBadRequest, jsonrpc.CodeInvalidRequest, "MCP_ANSWER_UNKNOWN",
+			"the answer is too long for another replica than that of the call, or the call has ended")
+	}
 	ctx, done := context.WithTimeout(r.Context(), cancelPatience)
 	defer done()
-	h.cfg.Cancel(ctx, answerPrefix+id+"\n"+h.sealsFor(ctx, r).seal(sealedAnswer, a))
+	if h.cfg.Cancel(ctx, answerPrefix+id+"\n"+sealed) != nil {
+		return status.Answer(&call.Refusal{Kind: call.Unavailable, Reason: "MCP_ANSWER_LOST", RetryAfter: time.Second,
+			Message: "the answer could not be sent to the replica of its call; the question is still open"}).Err()
+	}
 	return nil
 }
 
@@ -130,7 +137,7 @@ func (h *Handler) forwarded(answer string) {
 
 // answerServer passes the response of a client to the call that waits for it. A response to a question that was
 // answered or withdrawn, or whose call has ended, has no effect.
-func (h *Handler) answerServer(r *http.Request, id string, m *message) error {
+func (h *Handler) answerServer(r *http.Request, q question, m *message) error {
 	a := serverAnswer{Result: m.result}
 	if m.failed {
 		var of rpcError
@@ -139,12 +146,16 @@ func (h *Handler) answerServer(r *http.Request, id string, m *message) error {
 		}
 		a = serverAnswer{Refused: &questions.Refused{Code: of.Code, Message: untrusted.Clip(of.Message, maxRefusal)}}
 	}
-	found, err := h.waiting.answer(id, a)
+	found, err := h.waiting.answer(q.Server, a)
+	forwards := !found && h.cfg.Cancel != nil
+	if forwards && a.Refused == nil {
+		err = q.Kind.CheckAnswer(a.Result) // the other replica cannot respond to the client
+	}
 	switch {
 	case err != nil:
 		return invalid(err.Error())
-	case !found && h.cfg.Cancel != nil:
-		return h.forward(r, id, a)
+	case forwards:
+		return h.forward(r, q.Server, a)
 	}
 	return nil // a late answer is ignored, as after notifications/cancelled (2025-11-25, Cancellation)
 }

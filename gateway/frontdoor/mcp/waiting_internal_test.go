@@ -5,8 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,22 +24,22 @@ import (
 func TestForwardedAnswersAreLimited(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ bytes, burst int }{
-		"long":  {(256 - answerCost) << 10, 16},
+		"long":  {(256-answerCost)<<10 - len(`{"x":""}`), 16},
 		"short": {1, 1024},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			forwarded := 0
-			h := New(Config{Cancel: func(context.Context, string) { forwarded++ },
+			h := New(Config{Cancel: func(context.Context, string) error { forwarded++; return nil },
 				Keys:   func(context.Context) [][]byte { return [][]byte{make([]byte, aead.KeyBytes)} },
 				Caller: func(*http.Request) string { return "caller" },
 				Owner:  func(r *http.Request) string { return r.Header.Get("X-Owner") }})
 			check.Bubble(t, func(t *testing.T) {
-				result := bytes.Repeat([]byte{'1'}, c.bytes)
+				result := fmt.Appendf(nil, `{"x":"%s"}`, bytes.Repeat([]byte{'1'}, c.bytes))
 				answer := func(owner string) (*http.Request, error) {
 					r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, Path, nil)
 					r.Header.Set("X-Owner", owner)
-					return r, h.answerServer(r, "question", &message{result: result})
+					return r, h.answerServer(r, question{Server: "question"}, &message{result: result})
 				}
 				for n := range c.burst {
 					if _, err := answer("acme"); err != nil {
@@ -105,7 +107,9 @@ func TestLateAnswers(t *testing.T) {
 	id, answers, leave := h.waiting.add(&questions.Question{Kind: questions.Forms}, seals{})
 	defer leave()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, Path, nil)
-	answer := func(id, result string) error { return h.answerServer(r, id, &message{result: []byte(result)}) }
+	answer := func(id, result string) error {
+		return h.answerServer(r, question{Server: id}, &message{result: []byte(result)})
+	}
 	if err := answer(id, `{"action":"approve"}`); problemOf(r, err).Status != http.StatusBadRequest {
 		t.Errorf("what is no answer: %v", err)
 	}
@@ -116,6 +120,59 @@ func TestLateAnswers(t *testing.T) {
 	}
 	if got := <-answers; string(got.Result) != `{"action":"accept"}` {
 		t.Errorf("the question has the answer %s", got.Result)
+	}
+}
+
+// TestForwardedAnswers: a valid answer reaches the question at another replica, also if HTML would need escapes for all
+// of it. An invalid one is an error, and is not forwarded. If the others cannot be reached, the client may try again.
+func TestForwardedAnswers(t *testing.T) {
+	t.Parallel()
+	cfg := Config{Keys: func(context.Context) [][]byte { return [][]byte{make([]byte, aead.KeyBytes)} },
+		Caller: func(*http.Request) string { return "caller" }, Owner: func(*http.Request) string { return "acme" }}
+	home, away, sent := New(cfg), cfg, 0
+	broken := false
+	away.Cancel = func(_ context.Context, request string) error {
+		if broken {
+			return errors.New("connection refused")
+		}
+		sent++
+		home.Cancelled(request)
+		return nil
+	}
+	h := New(away)
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, Path, nil)
+	id, answers, leave := home.waiting.add(&questions.Question{Kind: questions.Forms}, home.sealsFor(r.Context(), r))
+	defer leave()
+	answer := func(result string) int {
+		err := h.answerServer(r, question{Server: id, Kind: questions.Forms}, &message{result: []byte(result)})
+		if err == nil {
+			return 0
+		}
+		return problemOf(r, err).Status
+	}
+	if got := answer(`{"action":"approve"}`); got != http.StatusBadRequest || sent != 0 {
+		t.Errorf("an invalid answer has the status %d, and was sent %d times", got, sent)
+	}
+	long := `{"action":"accept","content":{"x":"` + strings.Repeat("<", 200<<10) + `"}}`
+	broken = true
+	if got := answer(long); got != http.StatusServiceUnavailable {
+		t.Errorf("without a connection, the status is %d", got)
+	}
+	broken = false
+	if got := answer(long); got != 0 || sent != 1 {
+		t.Errorf("a valid answer has the status %d, and was sent %d times", got, sent)
+	}
+	select {
+	case got := <-answers:
+		if string(got.Result) != long {
+			t.Errorf("the question has the answer %.80s", got.Result)
+		}
+	default:
+		t.Error("the question has no answer")
+	}
+	if got := answer(`{"action":"accept","content":{"x":"` + strings.Repeat("x", maxForwarded) + `"}}`); got !=
+		http.StatusBadRequest || sent != 1 {
+		t.Errorf("an answer that is too long has the status %d, and was sent %d times", got, sent)
 	}
 }
 
@@ -184,6 +241,21 @@ func TestInputIsCharged(t *testing.T) {
 			t.Errorf("the answers are %.80s, %v", i.answers.Responses, err)
 		case enough && of.held-before < int64(inputCopies*len(inputs)):
 			t.Errorf("%d bytes are charged for answers of %d", of.held-before, len(inputs))
+		}
+	}
+}
+
+// TestStatesOfServersAreShort: a state that the gateway could not open again does not reach the client.
+func TestStatesOfServersAreShort(t *testing.T) {
+	t.Parallel()
+	h := New(Config{Keys: func(context.Context) [][]byte { return [][]byte{make([]byte, aead.KeyBytes)} },
+		Caller: func(*http.Request) string { return "caller" }})
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, Path, nil)
+	for bytes, fits := range map[int]bool{questions.MaxState: true, maxLong: false} {
+		i := &invocation{exchange: &exchange{r: r}, stateless: true, seals: h.sealsFor(r.Context(), r),
+			req: new(docpb.InvokeRequest), rest: []byte(`{"input":{"state":"` + strings.Repeat("<", bytes) + `"}}`)}
+		if result, err := i.input(); (err == nil) != fits || (result != nil) != fits {
+			t.Errorf("a state of %d bytes: %v", bytes, err)
 		}
 	}
 }

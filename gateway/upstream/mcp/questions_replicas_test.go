@@ -55,7 +55,7 @@ func TestAnswersReachTheirReplica(t *testing.T) {
 			a := startAsking(t, r, all)
 			var forwarded atomic.Int32
 			b := startAsking(t, r, all, func(o *gatewaytest.Options) {
-				o.MCP.Cancel = func(_ context.Context, message string) {
+				o.MCP.Cancel = func(_ context.Context, message string) error {
 					forwarded.Add(1)
 					if strings.Contains(message, "Ann") || strings.Contains(message, "hello") {
 						t.Errorf("an answer is forwarded in clear: %s", message)
@@ -65,6 +65,7 @@ func TestAnswersReachTheirReplica(t *testing.T) {
 					a.gateway.CancelMCP(parts[0] + "\nother\n" + parts[2])
 					a.gateway.CancelMCP(message)
 					a.gateway.CancelMCP(message) // a question has one answer
+					return nil
 				}
 			})
 			way := &spread{RoundTripper: clienttest.Bound(&http.Transport{DisableKeepAlives: true}), requests: a,
