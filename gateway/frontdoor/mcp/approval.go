@@ -126,7 +126,7 @@ func (h *Handler) ask(ctx context.Context, i *invocation, a *asking, p pending, 
 			return 0
 		}
 	}
-	if i.urls && p.link != "" {
+	if i.urls && p.link != "" && i.fits() {
 		a.instead = func() (sdk.Result, error) { return i.page(p) }
 		if first {
 			return glance

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 
@@ -71,28 +72,53 @@ type conversation struct {
 	h    *Handler
 	i    *invocation
 	mu   sync.Mutex // held while a message is sent
+	open []string   // ids of requests that the client has to answer
 	over chan struct{}
 }
 
 var errOver = errors.New("the call has ended")
 
-// end waits for a message in progress. Later questions are not sent, and open ones have no answer.
+// end waits for a message in progress, and withdraws open questions. Later ones are not sent.
 func (c *conversation) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	for _, id := range c.open {
+		c.cancel(id)
+	}
+	c.open = nil
 	close(c.over)
 }
 
-// send sends a message, unless the call has ended.
-func (c *conversation) send(message any) error {
+// send sends a question, unless the call has ended.
+func (c *conversation) send(q serverRequest) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	select {
 	case <-c.over:
 		return errOver
 	default:
-		return c.i.exchange.events.send(message)
+		c.open = append(c.open, q.ID)
+		return c.i.exchange.events.send(q)
 	}
+}
+
+// close removes an open question, and withdraws it unless it was answered.
+func (c *conversation) close(id string, answered bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at := slices.Index(c.open, id)
+	if at < 0 { // the call has ended
+		return
+	}
+	c.open = slices.Delete(c.open, at, at+1)
+	if !answered {
+		c.cancel(id)
+	}
+}
+
+// cancel withdraws a question. The caller must hold mu.
+func (c *conversation) cancel(id string) {
+	_ = c.i.exchange.events.send(notification{"2.0", "notifications/cancelled", sdk.CancelledParams{RequestID: id}})
 }
 
 // ask implements questions.Call.
@@ -111,11 +137,14 @@ func (c *conversation) ask(ctx context.Context, q *questions.Question) (json.Raw
 	defer leave()
 	sealed := c.i.seals.seal(sealedQuestion, question{Session: x.session.ID, Server: id, Kind: q.Kind,
 		Expires: time.Now().Add(stateTTL).Unix()})
+	answered := false
+	defer func() { c.close(sealed, answered) }()
 	if err := c.send(serverRequest{"2.0", sealed, q.Method, params}); err != nil {
 		return nil, errors.New("the client has disconnected")
 	}
 	select {
 	case a := <-answers:
+		answered = true
 		if a.Refused != nil {
 			return nil, a.Refused
 		}
@@ -126,7 +155,6 @@ func (c *conversation) ask(ctx context.Context, q *questions.Question) (json.Raw
 	case <-c.over:
 		return nil, errOver
 	case <-ctx.Done():
-		_ = c.send(notification{"2.0", "notifications/cancelled", sdk.CancelledParams{RequestID: sealed}})
 		return nil, ctx.Err()
 	}
 }
