@@ -159,6 +159,13 @@ func TestForwardedAnswers(t *testing.T) {
 		t.Errorf("without a connection, the status is %d", got)
 	}
 	broken = false
+	foreign := away
+	foreign.Caller = func(*http.Request) string { return "another" }
+	err := New(foreign).answerServer(r, question{Server: id, Kind: questions.Forms},
+		&message{result: []byte(`{"action":"accept"}`)})
+	if sent--; err != nil || sent != 0 || len(answers) != 0 {
+		t.Errorf("the answer of another caller was taken: %v, %d", err, len(answers))
+	}
 	if got := answer(long); got != 0 || sent != 1 {
 		t.Errorf("a valid answer has the status %d, and was sent %d times", got, sent)
 	}

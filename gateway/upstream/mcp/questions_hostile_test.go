@@ -228,20 +228,41 @@ func TestPingsAreNoQuestions(t *testing.T) {
 	}
 }
 
-// TestQuestionsEndWithTheirCall: if the client cancels a call, its question ends at the server.
+// TestQuestionsEndWithTheirCall: if a call ends while its question is open, the question is withdrawn at the client. The
+// server cannot withdraw it.
 func TestQuestionsEndWithTheirCall(t *testing.T) {
 	t.Parallel()
-	ended := make(chan struct{})
-	w := startAsking(t, slowAsking(t, 1, func() { close(ended) }), []string{"forms"})
-	ctx, cancel := context.WithCancel(within(t))
+	r, shown, withdrawn := newRemote(t, true), make(chan struct{}), make(chan struct{})
+	r.mcp.AddTool(&sdk.Tool{Name: "asks", InputSchema: json.RawMessage(`{"type":"object"}`)},
+		func(ctx context.Context, q *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			asking, stop := context.WithCancel(ctx)
+			var running sync.WaitGroup
+			running.Go(func() {
+				_, _ = q.Session.Elicit(asking, &sdk.ElicitParams{Message: "?",
+					RequestedSchema: map[string]any{"type": "object"}})
+			})
+			select {
+			case <-shown:
+			case <-ctx.Done():
+			}
+			stop()
+			running.Wait()
+			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "over"}}}, nil
+		})
+	w, failing := startAsking(t, r, []string{"forms"}), make(chan struct{})
 	s := w.connect(t, sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, &sdk.ClientOptions{
 		ElicitationHandler: func(ctx context.Context, _ *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
-			cancel()
-			<-ended
-			return &sdk.ElicitResult{Action: "accept"}, nil
+			close(shown)
+			select {
+			case <-ctx.Done():
+				close(withdrawn)
+			case <-failing:
+			}
+			return nil, ctx.Err()
 		}}), "2025-11-25")
-	if _, err := s.CallTool(ctx, &sdk.CallToolParams{Name: id + "__asks"}); err == nil {
-		t.Error("a cancelled call has a result")
+	check.Cleanup(t, func() { close(failing) })
+	if text, failed := ask(t, s); failed || text != "over" {
+		t.Errorf("%q, %t", text, failed)
 	}
-	check.Received(t, ended, "the end of the question")
+	check.Received(t, withdrawn, "the end of the question")
 }

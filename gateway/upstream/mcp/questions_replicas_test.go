@@ -17,18 +17,20 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// spread sends responses of a client to another gateway than its requests.
+// spread sends responses of a client to another gateway than its requests, and before as another caller.
 type spread struct {
 	http.RoundTripper
 	requests, responses *mcpGateway
+	key, other          string       // credentials
 	sent                atomic.Int32 // responses
+	refused             atomic.Int32 // responses of the other caller
 }
 
 func (s *spread) RoundTrip(r *http.Request) (*http.Response, error) {
-	to := s.requests
+	to, body := s.requests, []byte(nil)
 	if r.Body != nil {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
+		var err error
+		if body, err = io.ReadAll(r.Body); err != nil {
 			return nil, err
 		}
 		r = r.Clone(r.Context())
@@ -40,6 +42,22 @@ func (s *spread) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	r.URL = &url.URL{Scheme: "http", Host: to.gateway.Addr, Path: r.URL.Path}
 	r.Host = to.gateway.Addr
+	r.Header.Set("X-Api-Key", s.key)
+	if to == s.responses {
+		for _, gateway := range [...]*mcpGateway{s.requests, s.responses} {
+			other := r.Clone(r.Context())
+			other.Body, other.URL.Host, other.Host = io.NopCloser(bytes.NewReader(body)), gateway.gateway.Addr, ""
+			other.Header.Set("X-Api-Key", s.other)
+			resp, err := s.RoundTripper.RoundTrip(other)
+			if err != nil {
+				return nil, err
+			}
+			_ = resp.Body.Close()
+			if resp.StatusCode == http.StatusNotFound {
+				s.refused.Add(1)
+			}
+		}
+	}
 	return s.RoundTripper.RoundTrip(r)
 }
 
@@ -52,9 +70,15 @@ func TestAnswersReachTheirReplica(t *testing.T) {
 		t.Run(server, func(t *testing.T) {
 			t.Parallel()
 			r, all := newAsking(t, old), []string{"elicitation", "sampling", "roots"}
-			a := startAsking(t, r, all)
+			var keys map[string]string
+			var shared gatewaytest.Options
+			a := startAsking(t, r, all, func(o *gatewaytest.Options) {
+				keys = ofTwoTenants(t, o)
+				shared.Authenticator = o.Authenticator
+			})
 			var forwarded atomic.Int32
 			b := startAsking(t, r, all, func(o *gatewaytest.Options) {
+				o.Authenticator = shared.Authenticator
 				o.MCP.Cancel = func(_ context.Context, message string) error {
 					forwarded.Add(1)
 					if strings.Contains(message, "Ann") || strings.Contains(message, "hello") {
@@ -69,7 +93,7 @@ func TestAnswersReachTheirReplica(t *testing.T) {
 				}
 			})
 			way := &spread{RoundTripper: clienttest.Bound(&http.Transport{DisableKeepAlives: true}), requests: a,
-				responses: b}
+				responses: b, key: keys["acme"], other: keys["globex"]}
 			s, err := answering(func(string) {}).Connect(within(t), &sdk.StreamableClientTransport{
 				Endpoint: "http://gateway/mcp", HTTPClient: &http.Client{Transport: way}, MaxRetries: -1},
 				&sdk.ClientSessionOptions{ProtocolVersion: "2025-11-25"})
@@ -80,6 +104,9 @@ func TestAnswersReachTheirReplica(t *testing.T) {
 			}
 			if forwarded.Load() != 3 || way.sent.Load() != 3 {
 				t.Errorf("%d of %d answers were forwarded", forwarded.Load(), way.sent.Load())
+			}
+			if way.refused.Load() != 6 {
+				t.Errorf("%d answers of another caller were refused at two replicas", way.refused.Load())
 			}
 		})
 	}
