@@ -25,10 +25,12 @@ func TestRead(t *testing.T) {
 			`"reque\u017ftedSchema":{},"url":"https://a.example","Task":{}}`: {"elicitation/create",
 			`{"message":"` + attributed + `who?","mode":"form","requestedSchema":{"type":"object","properties":` +
 				`{"a":{"type":"string"}}}}`, questions.Forms},
-		`{"mode":"url","message":"pay","url":"https://pay.example/1","elicitationId":"e","Url":"x:","requestedSchema":1}`: {"elicitation/create",
+		`{"mode":"url","message":"pay","url":"https://pay.example/1","elicitationId":"e","Url":"x:",` +
+			`"requestedSchema":1}`: {"elicitation/create",
 			`{"elicitationId":"e","message":"` + attributed + `pay","mode":"url","url":"https://pay.example/1"}`,
 			questions.URLs},
-		`{"messages":[],"maxTokens":12345678901234567890,"Tools":[],"toolChoic\u0045":{},"includeContext":"allServers",` +
+		`{"messages":[],"maxTokens":12345678901234567890,"Tools":[],"toolChoic\u0045":{},` +
+			`"includeContext":"allServers",` +
 			`"metadata":{"m":1},"modelPreferences":{},"stopSequences":["s"],"systemPrompt":"p","temperature":0.10}`: {
 			"sampling/createMessage", `{"maxTokens":12345678901234567890,"messages":[],"metadata":{"m":1},` +
 				`"modelPreferences":{},"stopSequences":["s"],"systemPrompt":"p","temperature":0.10}`,

@@ -228,8 +228,8 @@ func TestPingsAreNoQuestions(t *testing.T) {
 	}
 }
 
-// TestQuestionsEndWithTheirCall: if a call ends while its question is open, the question is withdrawn at the client. The
-// server cannot withdraw it.
+// TestQuestionsEndWithTheirCall: if a call ends while its question is open, the question is withdrawn at the client.
+// The server cannot withdraw it.
 func TestQuestionsEndWithTheirCall(t *testing.T) {
 	t.Parallel()
 	r, shown, withdrawn := newRemote(t, true), make(chan struct{}), make(chan struct{})
@@ -258,7 +258,7 @@ func TestQuestionsEndWithTheirCall(t *testing.T) {
 				close(withdrawn)
 			case <-failing:
 			}
-			return nil, ctx.Err()
+			return &sdk.ElicitResult{Action: "cancel"}, ctx.Err()
 		}}), "2025-11-25")
 	check.Cleanup(t, func() { close(failing) })
 	if text, failed := ask(t, s); failed || text != "over" {

@@ -40,8 +40,8 @@ type Config struct {
 	// Keys returns the keys of aead.KeyBytes that the replicas share, for data that clients keep for the gateway;
 	// optional.
 	Keys func(ctx context.Context) [][]byte
-	// Cancel makes the other replicas call CancelMCP. It may wait until ctx ends. An error means that no replica may have
-	// received the request. nil means no other replica.
+	// Cancel makes the other replicas call CancelMCP. It may wait until ctx ends. An error means that no replica may
+	// have received the request. nil means no other replica.
 	Cancel func(ctx context.Context, request string) error
 	// Questions receives the calls whose clients answer questions of MCP servers; nil means that they answer none.
 	Questions *questions.Calls
