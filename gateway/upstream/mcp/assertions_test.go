@@ -36,8 +36,8 @@ type verifier struct {
 	signer *assertion.Signer
 
 	mu   sync.Mutex
-	saw  []string // the method and the caller of each request
-	ids  map[any]bool
+	saw  []string     // the method and the caller of each request
+	ids  map[any]bool // of the assertions that were seen
 	news chan struct{}
 }
 
@@ -256,7 +256,7 @@ func TestProbeWithoutKey(t *testing.T) {
 func TestAnswersAreTheCallers(t *testing.T) {
 	t.Parallel()
 	v := verifying(t, newAsking(t, true))
-	v.sign = v.signer.Sign
+	v.signs = v.signer
 	w := startAsking(t, v.remote, []string{"elicitation", "sampling", "roots"})
 	if text, failed := ask(t, w.connect(t, answering(func(string) {}), "2025-11-25")); failed {
 		t.Fatal(text)

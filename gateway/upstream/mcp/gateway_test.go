@@ -47,7 +47,7 @@ type remote struct {
 	// declared holds the kinds of questions that the client of the last call declared, see declared.
 	declared atomic.Pointer[string]
 
-	sign assertion.Sign // of startAsking's gateway; nil: the server gets no assertions
+	signs *assertion.Signer // of startAsking's gateway; nil: the server gets no assertions
 
 	mu      sync.Mutex
 	headers http.Header // of the last tools/call

@@ -42,13 +42,17 @@ func startAsking(t *testing.T, server *remote, allowed []string, change ...func(
 	asked := questions.New()
 	o := gatewaytest.Options{Policy: options, MCP: tools.Config{Usable: listing.New(known, decider),
 		Describe: known.Describe, Keys: gatewaytest.SharedKeys, Questions: asked}}
+	with := upstream.Options{Version: "test", Questions: asked}
+	if server.signs != nil {
+		o.Assert, with.Sign = server.signs, server.signs.Sign
+	}
 	for _, c := range change {
 		c(&o)
 	}
-	return startServers(t, o, upstream.Options{Version: "test", Questions: asked, Sign: server.sign},
+	return startServers(t, o, with,
 		func(f *upstream.Fleet, of *gatewaytest.Fleet) {
 			settings(f).Questions = allowed
-			if server.sign != nil {
+			if server.signs != nil {
 				asserts(f, of)
 				of.Assertion = f.Assertion
 			}
