@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"net/http"
 	"strings"
 	"sync"
 	"time"
@@ -57,14 +58,15 @@ func (r *running) cancel(key requestKey) bool {
 // cancelPatience is the maximum time to forward a notification to other replicas.
 const cancelPatience = time.Second
 
-// cancel ends a request of a session at any replica.
-func (h *Handler) cancel(ctx context.Context, key requestKey) {
-	if h.running.cancel(key) || h.cfg.Cancel == nil || key.session == "" {
+// cancel ends a request of a session at any replica. A cancellation that cannot be forwarded has no effect: the request
+// ends with its connection.
+func (h *Handler) cancel(r *http.Request, key requestKey) {
+	if h.running.cancel(key) || h.cfg.Cancel == nil || key.session == "" || h.delay(r, 0) > 0 {
 		return
 	}
-	ctx, done := context.WithTimeout(ctx, cancelPatience)
+	ctx, done := context.WithTimeout(r.Context(), cancelPatience)
 	defer done()
-	_ = h.cfg.Cancel(ctx, key.session+"\n"+key.id) // on an error, the call ends with its connection
+	_ = h.cfg.Cancel(ctx, key.session+"\n"+key.id)
 }
 
 // Cancelled ends a request that was cancelled at another replica, or answers a question of its server, if this one

@@ -1,13 +1,13 @@
 package mcp
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"sync"
 	"time"
 
 	"github.com/capgate/capgate/gateway/frontdoor/stream"
+	"github.com/capgate/capgate/internal/lib/plainjson"
 )
 
 // events writes messages to the response of a request as server-sent events. It is safe for concurrent use.
@@ -20,7 +20,7 @@ func eventsTo(out http.ResponseWriter) *events {
 
 // send writes a message.
 func (e *events) send(message any) error {
-	text, err := json.Marshal(message)
+	text, err := plainjson.Marshal(message) // escapes would be longer than what was charged
 	if err != nil {
 		return fmt.Errorf("encode a message: %w", err)
 	}

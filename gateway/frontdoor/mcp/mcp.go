@@ -138,7 +138,7 @@ type Handler struct {
 	running      running
 	operations   operations
 	waiting      waiting
-	forwards     *tokenbucket.Keyed // of answers to other replicas, by owner, in KiB
+	forwards     *tokenbucket.Keyed // of messages to other replicas, by owner, in KiB
 	self         *sdk.Implementation
 	about        []byte            // JSON of _meta with self
 	direct       sdk.MethodHandler // serves a call without the SDK
@@ -273,7 +273,7 @@ func (h *Handler) serve(out http.ResponseWriter, r *http.Request, m *message) {
 		serve = h.events
 	}
 	if m.cancels != "" {
-		h.cancel(r.Context(), requestKey{s.ID, m.cancels})
+		h.cancel(r, requestKey{s.ID, m.cancels})
 	}
 	h.dispatch(serve, out, r, m, s)
 }

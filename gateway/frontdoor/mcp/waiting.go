@@ -92,30 +92,34 @@ const maxRefusal = 1 << 10
 // maxForwarded is the maximum size of an answer that is forwarded to another replica, in bytes.
 const maxForwarded = 256 << 10
 
-// Every replica receives a forwarded answer, so that those of a tenant are limited: a burst of 4 MiB, and 1 MiB per
-// second. A small answer counts as answerCost.
+// Every replica receives a forwarded message, so that those of a tenant are limited: a burst of 4 MiB, and 1 MiB per
+// second. A message counts as forwardCost and its answer.
 const (
 	forwardBurst  = 4 << 10 // KiB
 	forwardEvery  = time.Second / 1024
-	answerCost    = 4    // KiB
+	forwardCost   = 4    // KiB
 	maxForwarders = 4096 // tenants; the least recent one is dropped
 )
 
+// delay returns the time after which the tenant of a request may forward a message with an answer of this many bytes;
+// 0: it may now.
+func (h *Handler) delay(r *http.Request, answer int) time.Duration {
+	return h.forwards.Of(h.cfg.Owner(r)).TakeAll(time.Now(), forwardCost+answer>>10)
+}
+
 // forward passes an answer to the replica that has the call, sealed.
 func (h *Handler) forward(r *http.Request, id string, a serverAnswer) error {
-	wait := h.forwards.Of(h.cfg.Owner(r)).TakeAll(time.Now(), answerCost+min(len(a.Result), maxForwarded)>>10)
-	if wait > 0 {
+	if len(a.Result) > maxForwarded {
+		return unforwardable()
+	}
+	if wait := h.delay(r, len(a.Result)); wait > 0 {
 		return status.Answer(&call.Refusal{Kind: call.ResourceExhausted, Reason: "MCP_ANSWERS_LIMITED",
 			RetryAfter: wait, Message: "too many answers to questions of tools were sent to another replica than " +
 				"that of their call in a short time; the question is still open"}).Err()
 	}
-	sealed := ""
-	if len(a.Result) <= maxForwarded {
-		sealed = h.sealsFor(r.Context(), r).seal(sealedAnswer, a)
-	}
+	sealed := h.sealsFor(r.Context(), r).seal(sealedAnswer, a)
 	if sealed == "" || len(sealed) > maxLong {
-		return refused(http.StatusBadRequest, jsonrpc.CodeInvalidRequest, "MCP_ANSWER_UNKNOWN",
-			"the answer is too long for another replica than that of the call, or the call has ended")
+		return unforwardable()
 	}
 	ctx, done := context.WithTimeout(r.Context(), cancelPatience)
 	defer done()
@@ -124,6 +128,12 @@ func (h *Handler) forward(r *http.Request, id string, a serverAnswer) error {
 			Message: "the answer could not be sent to the replica of its call; the question is still open"}).Err()
 	}
 	return nil
+}
+
+// unforwardable returns the error for an answer that only the replica of the call could take.
+func unforwardable() error {
+	return refused(http.StatusBadRequest, jsonrpc.CodeInvalidRequest, "MCP_ANSWER_UNKNOWN",
+		"the answer is too long for another replica than that of the call, or the call has ended")
 }
 
 // forwarded handles an answer that another replica received, if this one has its call.

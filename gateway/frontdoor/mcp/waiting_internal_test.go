@@ -24,7 +24,7 @@ import (
 func TestForwardedAnswersAreLimited(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ bytes, burst int }{
-		"long":  {(256-answerCost)<<10 - len(`{"x":""}`), 16},
+		"long":  {(256-forwardCost)<<10 - len(`{"x":""}`), 16},
 		"short": {1, 1024},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -64,6 +64,40 @@ func TestForwardedAnswersAreLimited(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestForwardedCancellationsAreLimited: every replica receives a cancellation, so that the limit of answers is theirs
+// too. An answer that is too long to be forwarded counts for nothing.
+func TestForwardedCancellationsAreLimited(t *testing.T) {
+	t.Parallel()
+	forwarded := 0
+	h := New(Config{Cancel: func(context.Context, string) error { forwarded++; return nil },
+		Owner: func(r *http.Request) string { return r.Header.Get("X-Owner") }})
+	check.Bubble(t, func(t *testing.T) {
+		by := func(owner string) *http.Request {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, Path, nil)
+			r.Header.Set("X-Owner", owner)
+			return r
+		}
+		long := &message{result: bytes.Repeat([]byte{' '}, maxForwarded+1)}
+		copy(long.result, `{"x":1}`)
+		for range 100 {
+			if err := h.answerServer(by("acme"), question{Server: "question"}, long); err == nil {
+				t.Fatal("a long answer is forwarded")
+			}
+		}
+		const burst = forwardBurst / forwardCost
+		for range burst + 10 {
+			h.cancel(by("acme"), requestKey{"session", "1"})
+		}
+		if forwarded != burst {
+			t.Errorf("%d cancellations were forwarded, want %d", forwarded, burst)
+		}
+		h.cancel(by("globex"), requestKey{"session", "1"})
+		if forwarded != burst+1 {
+			t.Error("that of another tenant was not forwarded")
+		}
+	})
 }
 
 // TestAnswersAreCheckedWithoutTheLock: calls of others continue while an answer is decoded. A question that has its
