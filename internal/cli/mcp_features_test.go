@@ -2,8 +2,10 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,7 +20,7 @@ import (
 // featureServer returns a server with prompts and resources that name it.
 func featureServer(t *testing.T, name string) (url string) {
 	t.Helper()
-	server, url := suiteServer(t)
+	server, url := completingServer(t)
 	addTool(server, "hello", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		return &sdk.CallToolResult{}, nil
 	})
@@ -41,6 +43,29 @@ func featureServer(t *testing.T, name string) (url string) {
 		})
 	}
 	return url
+}
+
+// completingServer runs a server with completions.
+func completingServer(t *testing.T) (server *sdk.Server, url string) {
+	t.Helper()
+	server = sdk.NewServer(&sdk.Implementation{Name: "features", Version: "1"}, &sdk.ServerOptions{
+		CompletionHandler: func(_ context.Context, r *sdk.CompleteRequest) (*sdk.CompleteResult, error) {
+			return &sdk.CompleteResult{Completion: sdk.CompletionResultDetails{
+				Values: []string{r.Params.Argument.Value + "ing"}}}, nil
+		},
+	})
+	web := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, nil))
+	t.Cleanup(func() {
+		web.CloseClientConnections()
+		web.Close()
+	})
+	return server, web.URL
+}
+
+// addTool adds a tool that takes any arguments.
+func addTool(server *sdk.Server, name string, answer sdk.ToolHandler) {
+	server.AddTool(&sdk.Tool{Name: name, Description: "of a test",
+		InputSchema: json.RawMessage(`{"type":"object"}`)}, answer)
 }
 
 // askAs is askMCP of a tenant.
