@@ -70,7 +70,7 @@ func newChain(h *handler) *chain {
 	attempt := slices.Concat(begin, backoff, ready, affinity, pick)
 	protocol := slices.Concat(bind("warm", warm.Filter{}), bind("protocol", protocol.Filter{}))
 	translate := bind("translate", translate.New(h.translator))
-	forwards := forward.New(cfg.Observe.Recorder, cfg.Routing.Affinity, cfg.Routing.Assert)
+	forwards := forward.New(cfg.Observe.Recorder, cfg.Routing.Affinity, h.assertions)
 	forwardAsIs, forward := bind("forward", forwards), bind("forward", forwards.ByDialect())
 	own := slices.Concat(bind("accesslog", h.accesslog(true)), note("trace", h.trace.Note),
 		note("self", authenticate.Self), check("wellformed", checks.WellFormed))

@@ -218,6 +218,7 @@ func (g *Gateway) Close() {
 	}
 	g.handler.fairQueue.Close()
 	g.handler.callers.Close()
+	g.handler.assertions.Close()
 	g.handler.reader.Close()
 	g.handler.authorize.Close()
 	g.guard.Close()

@@ -9,6 +9,7 @@ import (
 	"github.com/capgate/capgate/gateway/filter/authenticate"
 	"github.com/capgate/capgate/gateway/filter/authorize"
 	"github.com/capgate/capgate/gateway/filter/bandwidth"
+	"github.com/capgate/capgate/gateway/filter/forward"
 	"github.com/capgate/capgate/gateway/filter/overload"
 	"github.com/capgate/capgate/gateway/filter/peek"
 	"github.com/capgate/capgate/gateway/filter/ready"
@@ -33,12 +34,13 @@ type handler struct {
 	services   *localgrpc.Server // the gateway's own gRPC services
 	guard      *localgrpc.Server // of OpenParallax engines
 
-	authorize *authorize.Filter
-	bandwidth *bandwidth.Filter
-	overload  *overload.Filter
-	reader    *peek.Reader
-	ready     *ready.Filter
-	trace     trace.Filter
+	authorize  *authorize.Filter
+	assertions *forward.Assertions
+	bandwidth  *bandwidth.Filter
+	overload   *overload.Filter
+	reader     *peek.Reader
+	ready      *ready.Filter
+	trace      trace.Filter
 
 	chain     *chain
 	driver    *driver
@@ -65,13 +67,14 @@ func newHandler(cfg *Config, own *shares, q *fairqueue.Queue, guard *localgrpc.S
 		authorize: authorize.New(cfg.Policy),
 		bandwidth: bandwidth.New(bandwidth.Config{Metrics: cfg.Observe.Metrics, Accounts: own.calls,
 			Replicas: cfg.Callers.Replicas}),
-		overload:  overload.New(interfaceOf[overload.Shedder](cfg.Capacity.Overload)),
-		trace:     trace.New(cfg.Observe.Tracer),
-		ready:     ready.New(cfg.Routing.Expedite, own.unready),
-		driver:    newDriver(statuses),
-		statuses:  statuses,
-		shares:    own,
-		fairQueue: q,
+		assertions: forward.NewAssertions(cfg.Routing.Assert, q, own.deciding),
+		overload:   overload.New(interfaceOf[overload.Shedder](cfg.Capacity.Overload)),
+		trace:      trace.New(cfg.Observe.Tracer),
+		ready:      ready.New(cfg.Routing.Expedite, own.unready),
+		driver:     newDriver(statuses),
+		statuses:   statuses,
+		shares:     own,
+		fairQueue:  q,
 	}
 	h.hosts = web.NewHosts(h.callers, cfg.Clients.Hosts)
 	h.reader = peek.NewReader(peek.Config{

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/capgate/capgate/internal/lib/untrusted"
 )
@@ -64,6 +65,15 @@ func (c *Caller) subject() (kind, name string) {
 		sub += "/" + url.PathEscape(name)
 	}
 	return kind, sub
+}
+
+// Clone returns a copy with its own strings.
+func (c *Caller) Clone() *Caller {
+	own := *c
+	own.Operator, own.Tenant, own.UID = strings.Clone(c.Operator), strings.Clone(c.Tenant), strings.Clone(c.UID)
+	own.User, own.Agent = strings.Clone(c.User), strings.Clone(c.Agent)
+	own.Credential, own.RequestID = strings.Clone(c.Credential), strings.Clone(c.RequestID)
+	return &own
 }
 
 // Encode returns the caller as a text of ASCII for a header inside the process. It keeps names that are not UTF-8.

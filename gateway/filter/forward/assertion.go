@@ -1,11 +1,16 @@
 package forward
 
 import (
+	"context"
 	"strings"
+	"sync"
 
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/internal/assertion"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/fairshare"
+	"github.com/capgate/capgate/internal/lib/recovery"
+	"github.com/capgate/capgate/internal/telemetry/tracing"
 	"github.com/capgate/capgate/internal/tenant"
 )
 
@@ -16,27 +21,98 @@ type Signer interface {
 	Sign(audience string, caller *assertion.Caller) (string, error)
 }
 
+// Queue lets calls wait for their signatures, by tenant. *fairqueue.Queue implements it.
+type Queue interface {
+	// WaitAgain waits until an admitted call of the tenant may continue, or ctx ends.
+	WaitAgain(ctx context.Context, tenant string) error
+}
+
+// Assertions makes the assertions of calls. A signature takes several times longer than the rest of a call. It is made
+// on a goroutine of its own, so that no other call of the shard waits for it.
+type Assertions struct {
+	signer  Signer
+	queue   Queue
+	memory  *fairshare.Pool
+	running sync.WaitGroup
+	closing context.Context
+	stop    context.CancelFunc
+}
+
+// NewAssertions returns Assertions, which the caller must close. If s is nil, calls that need an assertion are
+// rejected. Calls that wait are charged to memory.
+func NewAssertions(s Signer, q Queue, memory *fairshare.Pool) *Assertions {
+	a := &Assertions{signer: s, queue: q, memory: memory}
+	a.closing, a.stop = context.WithCancel(context.Background())
+	return a
+}
+
+// Close waits for the signatures in progress. There must be no more calls.
+func (a *Assertions) Close() {
+	a.stop()
+	a.running.Wait()
+}
+
+// token is an assertion that is being signed.
+type token struct {
+	cancel context.CancelFunc
+	text   string // empty until it is signed, and if it cannot be
+}
+
+// end cancels the signature that the call waits for.
+func (s *State) end() {
+	if s.token != nil {
+		s.token.cancel()
+		s.token = nil
+	}
+}
+
 // assert adds the assertion of the caller to the request, if the fleet wants assertions. Code in the process that
 // stands for a backend receives the caller, and signs each of its requests.
-func (f Filter) assert(c *filter.Call) *call.Refusal {
+func (f Filter) assert(c *filter.Call, s *State) filter.Step {
+	if s.token != nil {
+		text := s.token.text
+		if s.end(); text == "" {
+			return c.Reject(unsigned)
+		}
+		c.Stream.SetHeader(assertion.Header, text)
+		return filter.Continue
+	}
 	audience := c.Fleet.Audience(c.Endpoint.Addr)
 	if audience == "" {
-		return nil
+		return filter.Continue
 	}
-	if f.signer == nil || !f.signer.Ready() {
-		return unsigned
+	if a := f.assertions; a.signer == nil || !a.signer.Ready() {
+		return c.Reject(unsigned)
 	}
 	caller := callerOf(c)
 	if UpstreamOf(c.Endpoint).Local() {
 		c.Stream.SetHeader(filter.CallerHeader, caller.Encode())
-		return nil
+		return filter.Continue
 	}
-	signed, err := f.signer.Sign(audience, caller)
-	if err != nil {
-		return unsigned
+	return f.assertions.sign(c, s, audience, caller)
+}
+
+// sign makes the call wait for its assertion. The strings of a call are reused when it ends, so the caller is copied.
+func (a *Assertions) sign(c *filter.Call, s *State, audience string, caller *assertion.Caller) filter.Step {
+	held := filter.NewHold(c, a.memory, 0)
+	if held == nil {
+		return c.Reject(c.OutOfMemory())
 	}
-	c.Stream.SetHeader(assertion.Header, signed)
-	return nil
+	ctx, cancel := context.WithCancel(a.closing)
+	t := &token{cancel: cancel}
+	own, owner, p := caller.Clone(), c.Info.Tenant, c.Park(tracing.ForAssertion)
+	s.token = t
+	a.running.Go(func() {
+		text := ""
+		recovery.Round("assertion", func() {
+			if a.queue.WaitAgain(ctx, owner) == nil {
+				text, _ = a.signer.Sign(audience, own) // without a text, the call is rejected
+			}
+		})
+		held.Release()
+		p.Resume(func() { t.text = text })
+	})
+	return filter.Wait
 }
 
 // callerOf returns the caller of a call.

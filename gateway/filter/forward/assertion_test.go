@@ -1,6 +1,7 @@
 package forward_test
 
 import (
+	"context"
 	"net/http"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/assertion"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/fairshare"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/filtertest"
@@ -40,6 +42,95 @@ func (s *signer) Sign(audience string, caller *assertion.Caller) (string, error)
 	}
 	s.got = *caller
 	return "signed for " + audience, nil
+}
+
+// admitted is a Queue without other calls.
+type admitted struct{}
+
+func (admitted) WaitAgain(ctx context.Context, _ string) error { return ctx.Err() }
+
+// admit admits a call, also after it has waited for its signature.
+func admit(t *testing.T, told *seen, c *filter.Call, stream *filtertest.Stream, signs forward.Signer) {
+	t.Helper()
+	a := forward.NewAssertions(signs, admitted{}, fairshare.New("signed", 1<<20))
+	defer a.Close()
+	f, s := forward.New(told, told, a), &forward.State{}
+	if f.Admit(c, s) == filter.Wait {
+		check.Received(t, stream.Resumed, "the signature")
+		f.Admit(c, s)
+	}
+}
+
+// gate is a Queue and a Signer that wait.
+type gate struct {
+	signer
+	begun chan struct{}
+	open  chan struct{}
+}
+
+func (g *gate) WaitAgain(ctx context.Context, tenant string) error {
+	g.begun <- struct{}{}
+	select {
+	case <-g.open:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}
+
+// TestSignaturesAreMadeElsewhere: Admit does not sign. A call that has ended is not signed, and what it holds is
+// released.
+func TestSignaturesAreMadeElsewhere(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ ends, closes bool }{
+		"the call goes on": {}, "the call ends": {ends: true}, "the gateway closes": {closes: true},
+	} {
+		signs, memory := &gate{begun: make(chan struct{}, 1), open: make(chan struct{})}, fairshare.New("signed", 1<<20)
+		a := forward.NewAssertions(signs, signs, memory)
+		c, stream := asserting(&relay.Upstream{})
+		f, s := forward.New(&seen{}, &seen{}, a), &forward.State{}
+		if step := f.Admit(c, s); step != filter.Wait || !stream.Waits() {
+			t.Fatalf("%s: %v, waits %t", name, step, stream.Waits())
+		}
+		check.Received(t, signs.begun, "the goroutine of the signature")
+		if memory.Used() == 0 {
+			t.Errorf("%s: a call that waits holds nothing", name)
+		}
+		switch {
+		case test.ends:
+			stream.End()
+			f.Done(c, s, &filter.Result{})
+		case test.closes:
+			a.Close()
+		default:
+			close(signs.open)
+		}
+		if !test.ends {
+			check.Received(t, stream.Resumed, "the end of the wait")
+			f.Admit(c, s)
+		}
+		a.Close()
+		signed, _ := stream.Header(assertion.Header)
+		over := test.ends || test.closes
+		if forwarded := c.Answer().Upstream != nil; forwarded != (signed != "") || forwarded == over {
+			t.Errorf("%s: %q, forwarded %t", name, signed, forwarded)
+		}
+		if signs.got.User != "" && over || memory.Used() != 0 {
+			t.Errorf("%s: signed for %+v, %d bytes held", name, signs.got, memory.Used())
+		}
+	}
+}
+
+// TestSignaturesTakeMemory: a call waits for its signature only if its tenant has memory.
+func TestSignaturesTakeMemory(t *testing.T) {
+	t.Parallel()
+	a := forward.NewAssertions(&signer{}, admitted{}, fairshare.New("signed", 1<<10))
+	defer a.Close()
+	c, stream := asserting(&relay.Upstream{})
+	forward.New(&seen{}, &seen{}, a).Admit(c, &forward.State{})
+	if c.Answer().Refusal == nil || !c.Shed || stream.Waits() {
+		t.Errorf("%v, shed %t, waits %t", c.Answer().Refusal, c.Shed, stream.Waits())
+	}
 }
 
 // TestCallers: an assertion has the caller of its call. A user counts as verified if a credential, a session or the
@@ -76,7 +167,7 @@ func TestCallers(t *testing.T) {
 		c, stream := asserting(&relay.Upstream{})
 		test.edit(c)
 		signs := &signer{}
-		forward.New(&seen{}, &seen{}, signs).Admit(c, &forward.State{})
+		admit(t, &seen{}, c, stream, signs)
 		header, _ := stream.Header(assertion.Header)
 		if signs.got != test.want || header != "signed for weather" || c.Answer().Upstream == nil {
 			t.Errorf("%s: %+v, %q", name, signs.got, header)
@@ -100,7 +191,7 @@ func TestUnsigned(t *testing.T) {
 		for _, signs := range []forward.Signer{nil, &signer{missing: true}} {
 			told := &seen{}
 			c, stream := asserting(upstream)
-			forward.New(told, told, signs).Admit(c, &forward.State{})
+			admit(t, told, c, stream, signs)
 			refusal := c.Answer().Refusal
 			_, has := stream.Header(filter.CallerHeader)
 			if refusal == nil || refusal.Reason != "ASSERTION_UNAVAILABLE" || told.begun > 0 || has {
@@ -110,7 +201,7 @@ func TestUnsigned(t *testing.T) {
 	}
 	c, stream := asserting(local)
 	signs := &signer{}
-	forward.New(&seen{}, &seen{}, signs).Admit(c, &forward.State{})
+	admit(t, &seen{}, c, stream, signs)
 	text, _ := stream.Header(filter.CallerHeader)
 	caller, err := assertion.Decode(text)
 	if err != nil || caller.User != "ann" || c.Answer().Upstream == nil || signs.got.User != "" {

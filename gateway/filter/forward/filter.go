@@ -27,15 +27,15 @@ type Learner interface {
 
 // Filter forwards calls to their endpoints.
 type Filter struct {
-	recorder Recorder
-	learner  Learner
-	signer   Signer
-	dialects bool
+	recorder   Recorder
+	learner    Learner
+	assertions *Assertions
+	dialects   bool
 }
 
-// New returns a Filter. If s is nil, calls that need an assertion are rejected.
-func New(r Recorder, l Learner, s Signer) Filter {
-	return Filter{recorder: r, learner: l, signer: s}
+// New returns a Filter.
+func New(r Recorder, l Learner, a *Assertions) Filter {
+	return Filter{recorder: r, learner: l, assertions: a}
 }
 
 // ByDialect returns a Filter with which the path of a call depends on its backend's dialect.
@@ -46,10 +46,10 @@ func (f Filter) ByDialect() Filter {
 
 // State is the state of a call's response. Its memory is reused, see Keep.
 type State struct {
-	call     *filter.Call
-	scanned  bool // outcome scans the response
+	call     *filter.Call // whose response outcome scans; nil means none
 	outcome  dialect.Scanner
 	mentions *dialect.Mentions // scans the response; nil until needed
+	token    *token            // assertion that the call waits for; nil means none
 }
 
 var _ relay.Tap = (*State)(nil)
@@ -61,8 +61,8 @@ func (s *State) Keep() State {
 
 // Admit implements filter.Filter.
 func (f Filter) Admit(c *filter.Call, s *State) filter.Step {
-	if refusal := f.assert(c); refusal != nil {
-		return c.Reject(refusal)
+	if step := f.assert(c, s); step != filter.Continue {
+		return step
 	}
 	if !c.InFlight {
 		c.InFlight = true
@@ -79,7 +79,7 @@ func (f Filter) Admit(c *filter.Call, s *State) filter.Step {
 		}
 	}
 	if s.outcome.Reset(c.Spoken.Method, c.Spoken.Dialect) {
-		s.call, s.scanned = c, true
+		s.call = c
 		f.watchArtifacts(c, s)
 		c.Stream.TapResponse(s)
 	}
@@ -119,10 +119,11 @@ func UpstreamOf(b *router.Backend) *relay.Upstream { return b.Attached.(*relay.U
 
 // Done implements filter.Filter.
 func (Filter) Done(c *filter.Call, s *State, r *filter.Result) {
+	s.end()
 	if !r.Final {
 		return
 	}
-	if s.scanned {
+	if s.call != nil {
 		c.Outcome = filter.OutcomeOf(&s.outcome)
 	}
 	if c.Span != nil {

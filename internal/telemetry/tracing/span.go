@@ -62,6 +62,8 @@ const (
 	ForCapacity = "place"    // permit of a backend at its limit
 	ForBackend  = "backend"  // protocol detection
 	ForRetry    = "retry"
+	// ForAssertion is its signature.
+	ForAssertion = "assertion"
 )
 
 // Wait records that the call begins to wait.
