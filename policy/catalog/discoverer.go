@@ -59,6 +59,7 @@ type fleet struct {
 	first   bool          // no discovery was made or found since this replica first saw it healthy
 	due     time.Time
 	changed time.Time           // when a change is or was looked at
+	pending bool                // that discovery has not begun
 	changes *tokenbucket.Bucket // discoveries because of changes
 	busy    bool
 	failed  int // consecutive discoveries
@@ -100,8 +101,8 @@ func (d *Discoverer) Changed(capability string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	f := d.fleet(capability)
-	if f.changed.Before(now) { // else that discovery is still to come
-		f.changed = now.Add(f.changes.Spend(now, 1))
+	if !f.pending { // else many changes in a row would defer it again and again
+		f.changed, f.pending = now.Add(f.changes.Spend(now, 1)), true
 	}
 	f.since, f.slack, f.due, f.failed = now, 0, f.changed, 0
 	signal.Wake(d.wake)
@@ -169,6 +170,7 @@ func (d *Discoverer) runDue(ctx context.Context, id string) {
 	d.mu.Lock()
 	f := d.fleet(id)
 	before, slack, failed, first := f.since, f.slack, f.failed, f.first
+	f.pending = false
 	d.mu.Unlock()
 
 	author, there := d.catalog.declaration(id)

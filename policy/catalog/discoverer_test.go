@@ -142,6 +142,26 @@ func TestAChangeDuringADiscovery(t *testing.T) {
 	})
 }
 
+// TestEndlessChanges: a server that says again and again that its tools have changed does not defer their discovery.
+func TestEndlessChanges(t *testing.T) {
+	t.Parallel()
+	check.Bubble(t, func(t *testing.T) {
+		var asked atomic.Int64
+		discovering(t, func() []byte {
+			asked.Add(1)
+			return []byte(`[]`)
+		}, func(d *catalog.Discoverer) {
+			for range 60 * 1000 / 7 {
+				d.Changed("weather")
+				<-time.After(7 * time.Millisecond)
+			}
+			if n := asked.Load(); n < 15 || n > 20 {
+				t.Errorf("asked %d times in a minute", n)
+			}
+		})
+	})
+}
+
 // TestADiscoveryThatPanics: it is made again after a while.
 func TestADiscoveryThatPanics(t *testing.T) {
 	t.Parallel()
