@@ -89,10 +89,11 @@ func TestMCPListChanged(t *testing.T) {
 			if revision == revisions[0] {
 				const of = `"_meta":{"io.modelcontextprotocol/subscriptionId":"s1"}`
 				begun = `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{` + of +
-					`,"notifications":{"toolsListChanged":true}}}`
+					`,"notifications":{"toolsListChanged":true,"promptsListChanged":true}}}`
 				changed = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{` + of + `}}`
-				ended = `{"jsonrpc":"2.0","id":"s1","result":{"resultType":"complete","_meta":{"io.modelcontextprotocol/` +
-					`serverInfo":{"name":"capgate","title":"capgate","version":"dev"},"io.modelcontextprotocol/subscriptionId":"s1"}}}`
+				ended = `{"jsonrpc":"2.0","id":"s1","result":{"resultType":"complete","_meta":{` +
+					`"io.modelcontextprotocol/serverInfo":{"name":"capgate","title":"capgate","version":"dev"},` +
+					`"io.modelcontextprotocol/subscriptionId":"s1"}}}`
 			}
 			if got := s.next(t); got != begun {
 				t.Errorf("the stream begins with %s", got)

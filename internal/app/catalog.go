@@ -37,7 +37,7 @@ func catalogFeature() feature {
 func buildCatalog(p *App) error {
 	all := catalog.New(catalog.Options{Store: p.store.Catalog(), Rules: p.store.Policies(), Log: p.log,
 		Changed: func(capability string) {
-			p.tools.changed.Send(mcptools.ViewChange{Capability: capability})
+			p.tools.changed.Send(mcptools.ViewChange{Capability: capability, Listed: capability != ""})
 			p.labelTools(capability)
 		}})
 	p.tools.catalog = all

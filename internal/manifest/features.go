@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,6 +36,7 @@ type Feature struct {
 	MIMEType    string            `json:"mimeType,omitempty"`
 	Size        json.RawMessage   `json:"size,omitempty"` // bytes of a resource
 	Arguments   []FeatureArgument `json:"arguments,omitempty"`
+	Sum         [sha256.Size]byte `json:"-"` // digest of a prompt; only ParseFeatures sets it
 	Extras
 }
 
@@ -51,7 +53,11 @@ type Features struct {
 	Prompts   []*Feature `json:"prompts"`
 	Resources []*Feature `json:"resources"`
 	Templates []*Feature `json:"templates"`
-	URIs      *URIs      `json:"-"` // of the resources and templates; only ParseFeatures sets it
+
+	// Only ParseFeatures sets these.
+	URIs        *URIs             `json:"-"` // of the resources and templates
+	Sum         [sha256.Size]byte `json:"-"` // digest of all
+	ResourceSum [sha256.Size]byte `json:"-"` // digest of the resources and templates
 }
 
 // Limits of features, in bytes.
@@ -161,7 +167,18 @@ func ParseFeatures(text []byte) (*Features, error) {
 	if err := json.Unmarshal(text, f); err != nil {
 		return nil, fmt.Errorf("read the features of an MCP server: %w", err)
 	}
-	f.URIs = newURIs(f)
+	var raw struct {
+		Prompts              []json.RawMessage
+		Resources, Templates json.RawMessage
+	}
+	if err := json.Unmarshal(text, &raw); err != nil {
+		return nil, fmt.Errorf("read the features of an MCP server: %w", err)
+	}
+	for i, prompt := range raw.Prompts {
+		f.Prompts[i].Sum = sha256.Sum256(prompt)
+	}
+	f.URIs, f.Sum = newURIs(f), sha256.Sum256(text)
+	f.ResourceSum = sha256.Sum256(slices.Concat(raw.Resources, []byte("\n"), raw.Templates))
 	return f, nil
 }
 

@@ -20,19 +20,47 @@ import (
 // listenPause is the minimum time between two notifications.
 const listenPause = time.Second
 
-// watching is a stream that notifies a client of changes of its list of tools.
+// Lists is a set of lists of a caller.
+type Lists uint8
+
+// Lists of a caller.
+const (
+	ToolList     Lists = 1 << iota
+	PromptList         // prompts of MCP servers
+	ResourceList       // resources and templates of MCP servers
+
+	AllLists = ToolList | PromptList | ResourceList
+)
+
+// listChanges has the notification of a change of each list.
+var listChanges = [...]struct { //nolint:gochecknoglobals // a table
+	of     Lists
+	method string
+}{
+	{ToolList, "notifications/tools/list_changed"},
+	{PromptList, "notifications/prompts/list_changed"},
+	{ResourceList, "notifications/resources/list_changed"},
+}
+
+// listChange holds the params of such a notification on the stream of a subscription.
+type listChange struct {
+	Meta sdk.Meta `json:"_meta"`
+}
+
+// watching is a stream that notifies a client of changes of its lists.
 type watching struct {
 	h     *Handler
 	r     *http.Request
-	begin func() error // notifies the client that the stream is open
-	told  func() error // notifies the client of a change
+	lists Lists                     // of which the client is notified
+	begin func() error              // notifies the client that the stream is open
+	told  func(method string) error // notifies the client of a change
 }
 
-// run watches the list of the request's caller until ctx or the caller's credential ends, or the gateway stops. It has
+// run watches the lists of the request's caller until ctx or the caller's credential ends, or the gateway stops. It has
 // no goroutine of its own, because there may be many streams.
 func (w *watching) run(ctx context.Context) error {
 	begun, searches := false, false
-	return w.h.cfg.Catalog.Watch(ctx, func() error {
+	return w.h.cfg.Catalog.Watch(ctx, func(changed Lists) error {
 		before := searches
 		searches = w.h.searches(w.r)
 		switch {
@@ -40,8 +68,13 @@ func (w *watching) run(ctx context.Context) error {
 			begun = true
 			return w.begin()
 		case before && searches: // the list still has the same two tools
-		default:
-			if err := w.told(); err != nil {
+			changed &^= ToolList
+		}
+		for _, l := range listChanges {
+			if changed&w.lists&l.of == 0 {
+				continue
+			}
+			if err := w.told(l.method); err != nil {
 				return err
 			}
 		}
@@ -70,8 +103,14 @@ func (m *message) readListen(params strictjson.Value, header http.Header) *sdk.S
 				if v.Kind() != strictjson.True && v.Kind() != strictjson.False {
 					return nil
 				}
-				if string(of.Bytes()) == "toolsListChanged" {
-					p.Notifications.ToolsListChanged = v.Kind() == strictjson.True
+				wants := v.Kind() == strictjson.True
+				switch string(of.Bytes()) {
+				case "toolsListChanged":
+					p.Notifications.ToolsListChanged = wants
+				case "promptsListChanged":
+					p.Notifications.PromptsListChanged = wants
+				case "resourcesListChanged":
+					p.Notifications.ResourcesListChanged = wants
 				}
 			}
 		}
@@ -82,25 +121,39 @@ func (m *message) readListen(params strictjson.Value, header http.Header) *sdk.S
 	return &sdk.SubscriptionsListenRequest{Params: p}
 }
 
+// listsOf returns the lists that a client subscribes to.
+func (h *Handler) listsOf(wants *sdk.NotificationSubscriptions) (all Lists) {
+	if wants.ToolsListChanged {
+		all |= ToolList
+	}
+	if wants.PromptsListChanged && h.cfg.Features != nil {
+		all |= PromptList
+	}
+	if wants.ResourcesListChanged && h.cfg.Features != nil {
+		all |= ResourceList
+	}
+	return all
+}
+
 // listen serves subscriptions/listen, whose headers the SDK has checked (2026-07-28, Subscriptions). Of the possible
-// subscriptions, only the list of tools changes here. The stream lasts until the client disconnects.
+// subscriptions, it has those to lists. The stream lasts until the client disconnects.
 func (h *Handler) listen(ctx context.Context, req *sdk.SubscriptionsListenRequest) (sdk.Result, error) {
 	x := exchangeOf(ctx)
 	if req.Params.Notifications == nil || x.read.id == nil {
 		return nil, invalidParams("notifications must be an object with the notifications to listen to")
 	}
+	lists := h.listsOf(req.Params.Notifications)
 	out, meta := x.events, sdk.Meta{sdk.MetaKeySubscriptionID: json.RawMessage(x.read.id)}
 	begin := func() error {
 		return out.send(notification{"2.0", "notifications/subscriptions/acknowledged",
 			sdk.SubscriptionsAcknowledgedParams{
-				Meta: meta, Notifications: sdk.NotificationSubscriptions{
-					ToolsListChanged: req.Params.Notifications.ToolsListChanged}}})
+				Meta: meta, Notifications: sdk.NotificationSubscriptions{ToolsListChanged: lists&ToolList != 0,
+					PromptsListChanged: lists&PromptList != 0, ResourcesListChanged: lists&ResourceList != 0}}})
 	}
 	var err error
-	if req.Params.Notifications.ToolsListChanged {
-		w := watching{h, x.r, begin, func() error {
-			return out.send(notification{"2.0", "notifications/tools/list_changed",
-				sdk.ToolListChangedParams{Meta: meta}})
+	if lists != 0 {
+		w := watching{h, x.r, lists, begin, func(method string) error {
+			return out.send(notification{"2.0", method, listChange{meta}})
 		}}
 		err = w.run(ctx)
 	} else {
@@ -125,7 +178,7 @@ func opensEvents(r *http.Request) bool {
 	return r.Method == http.MethodGet && hasStreams(r) && accept.Named(r.Header, stream.Events)
 }
 
-// serveEvents serves a GET with notifications/tools/list_changed (2025-11-25, Streamable HTTP, "Listening for Messages
+// serveEvents serves a GET with notifications of changed lists (2025-11-25, Streamable HTTP, "Listening for Messages
 // from the Server"). A client that reconnects starts again, at any replica. The id of the first event is for clients
 // that would otherwise treat an ended stream as failed (2025-11-25, "Sending Messages to the Server").
 func (h *Handler) serveEvents(w http.ResponseWriter, r *http.Request) {
@@ -151,14 +204,14 @@ func (h *Handler) serveEvents(w http.ResponseWriter, r *http.Request) {
 	out := eventsTo(w)
 	var alive *heartbeat
 	defer func() { alive.stop() }()
-	watch := watching{h, r, func() error {
+	watch := watching{h, r, AllLists, func() error {
 		alive = keepAlive(out, h.cfg.Beat, leave)
 		if m.version < primedVersion {
 			return out.Beat()
 		}
 		return out.Send([]byte("id: " + rand.Text() + "\ndata:\n\n"))
-	}, func() error {
-		return out.send(notification{Version: "2.0", Method: "notifications/tools/list_changed"})
+	}, func(method string) error {
+		return out.send(notification{Version: "2.0", Method: method})
 	}}
 	if err := watch.run(ctx); err != nil && !out.Begun() {
 		h.refuse(w, r, m, err)

@@ -93,10 +93,10 @@ type Catalog interface {
 	// Tools calls visit with the tools of each capability that the caller of ctx may use, starting at the id from, in
 	// the order of ids, until visit returns false. The error is a gRPC status.
 	Tools(ctx context.Context, from string, visit func(capability string, tools []Tool) bool) error
-	// Watch calls changed at its start, and each time the tools of the caller of ctx have changed. changed may block;
-	// changes meanwhile cause one more call. Watch returns nil when ctx or the caller's credential ends, or the gateway
-	// stops. The error is that of changed, or a gRPC status.
-	Watch(ctx context.Context, changed func() error) error
+	// Watch calls changed at its start, and each time lists of the caller of ctx have changed, with these. changed may
+	// block; changes meanwhile cause one more call. Watch returns nil when ctx or the caller's credential ends, or the
+	// gateway stops. The error is that of changed, or a gRPC status.
+	Watch(ctx context.Context, changed func(Lists) error) error
 	View
 	// Undiscovered returns, from memory, the gRPC status of a capability that the caller of ctx sees, and whose tools
 	// are not known yet; nil: they are, or it is not visible.
@@ -156,8 +156,8 @@ func New(cfg Config) *Handler {
 	h.Set(Settings{})
 	capabilities := &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{ListChanged: true}}
 	if cfg.Features != nil {
-		capabilities.Prompts = &sdk.PromptCapabilities{}
-		capabilities.Resources = &sdk.ResourceCapabilities{}
+		capabilities.Prompts = &sdk.PromptCapabilities{ListChanged: true}
+		capabilities.Resources = &sdk.ResourceCapabilities{ListChanged: true}
 		capabilities.Completions = &sdk.CompletionCapabilities{}
 	}
 	if cfg.Tasks != nil {

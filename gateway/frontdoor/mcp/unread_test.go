@@ -19,9 +19,9 @@ import (
 )
 
 // Watch implements mcp.Catalog: the tools change each millisecond.
-func (a *asking) Watch(ctx context.Context, changed func() error) error {
+func (a *asking) Watch(ctx context.Context, changed func(mcp.Lists) error) error {
 	for begun := time.Now(); ctx.Err() == nil; {
-		if err := changed(); err != nil {
+		if err := changed(mcp.ToolList); err != nil {
 			return err
 		}
 		select {

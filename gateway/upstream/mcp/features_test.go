@@ -15,6 +15,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/internal/manifest"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -104,6 +105,33 @@ func TestFeatures(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestFeaturesChange: a server says that its prompts or resources have changed, in both eras.
+func TestFeaturesChange(t *testing.T) {
+	t.Parallel()
+	for era, old := range eras {
+		for what, change := range map[string]func(*sdk.Server){
+			"prompts":   func(s *sdk.Server) { s.AddPrompt(&sdk.Prompt{Name: "new"}, nil) },
+			"resources": func(s *sdk.Server) { s.AddResource(&sdk.Resource{Name: "new", URI: "new://a"}, nil) },
+			"templates": func(s *sdk.Server) {
+				s.AddResourceTemplate(&sdk.ResourceTemplate{Name: "new", URITemplate: "new://{a}"}, nil)
+			},
+		} {
+			t.Run(what+" "+era, func(t *testing.T) {
+				t.Parallel()
+				r := newFeatures(t, old)
+				w := start(t, nil, r.URL)
+				check.Holds(t, "the gateway to listen, and to be notified", func() bool {
+					change(r.mcp)
+					return len(w.changes) > 0
+				})
+				if got := check.Received(t, w.changes, "the change"); got != id {
+					t.Errorf("%s has changed", got)
+				}
+			})
+		}
 	}
 }
 

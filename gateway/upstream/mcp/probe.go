@@ -17,7 +17,7 @@ import (
 // detect that the server has stopped sending them.
 const renewWatch = 5 * time.Minute
 
-// watch is the session for probes of a server, and for notifications of changed tools.
+// watch is the session for probes of a server, and for notifications of changed lists.
 type watch struct {
 	turn  chan struct{} // capacity 1: held by the probe that uses the rest
 	open  *sdk.ClientSession

@@ -59,7 +59,7 @@ type server struct {
 	transport *transport
 	listed    atomic.Pointer[listed]
 	callers   *sdk.Client    // for calls
-	watcher   *sdk.Client    // for the session that receives notifications, see probe.go
+	watcher   *sdk.Client    // for the session that receives notifications of changed lists, see probe.go
 	tokens    atomic.Uint64  // last progress token of a call
 	running   sync.WaitGroup // calls and probes
 	old       atomic.Bool    // it had sessions at the last check
@@ -89,7 +89,11 @@ func newServer(all *upstream.Fleets[*server], f *upstream.Fleet, url string) *se
 	v.callers = v.client(0)
 	v.watcher = sdk.NewClient(v.implementation(), &sdk.ClientOptions{
 		Capabilities: &sdk.ClientCapabilities{}, MultiRoundTrip: &sdk.MultiRoundTripOptions{Disabled: true},
-		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) { v.changed() },
+		ToolListChangedHandler:   func(context.Context, *sdk.ToolListChangedRequest) { v.changed() },
+		PromptListChangedHandler: func(context.Context, *sdk.PromptListChangedRequest) { v.all.Changed(f.Capability) },
+		ResourceListChangedHandler: func(context.Context, *sdk.ResourceListChangedRequest) {
+			v.all.Changed(f.Capability)
+		},
 	})
 	return v
 }

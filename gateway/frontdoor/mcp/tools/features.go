@@ -2,6 +2,8 @@ package tools
 
 import (
 	"context"
+	"crypto/sha256"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -10,6 +12,7 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/web"
 	"github.com/capgate/capgate/internal/lib/recovery"
 	"github.com/capgate/capgate/internal/manifest"
+	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/router"
 )
 
@@ -22,13 +25,14 @@ const (
 )
 
 // features caches the prompts and resources of MCP servers, which they list. A list is requested when a caller needs
-// it, once for all callers. They wait only for the first one. If a request fails, the last list stays. It is safe for
-// concurrent use.
+// it, once for all callers, and at once when it may have changed. Callers wait only for the first one. If a request
+// fails, the last list stays. It is safe for concurrent use.
 type features struct {
-	router *router.Router
-	list   func(ctx context.Context, capability string) ([]byte, error)
-	wait   time.Duration
-	limit  time.Duration // of a request
+	router  *router.Router
+	list    func(ctx context.Context, capability string) ([]byte, error)
+	changes *ViewChanges // sends changes of lists; nil means that no stream needs them
+	wait    time.Duration
+	limit   time.Duration // of a request
 
 	leaving context.Context // ends the requests
 	slots   chan struct{}
@@ -44,6 +48,7 @@ type listedFeatures struct {
 	known    *manifest.Features // nil means they are not known
 	fresh    time.Time          // until which they are not requested again
 	pending  chan struct{}      // closed when their request ends; nil means none
+	again    bool               // they may have changed since the request began
 	patience time.Time          // until which callers wait for it
 }
 
@@ -94,11 +99,37 @@ func (f *features) now(capability string) listedFeatures {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	e := f.entry(capability)
+	f.begin(capability, e)
+	return *e
+}
+
+// seen is now that requests no old features again: streams of changes need them only when they may have changed.
+func (f *features) seen(capability string) *manifest.Features {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	e := f.entry(capability)
+	if e.known == nil {
+		f.begin(capability, e)
+	}
+	return e.known
+}
+
+// changed requests the features of a fleet again, if a caller has needed them.
+func (f *features) changed(capability string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if e := f.all[capability]; e != nil {
+		e.fresh, e.again = time.Time{}, e.pending != nil
+		f.begin(capability, e)
+	}
+}
+
+// begin begins a request of features, unless they are fresh. The caller must hold the lock.
+func (f *features) begin(capability string, e *listedFeatures) {
 	if start := time.Now(); e.pending == nil && !f.closed && !start.Before(e.fresh) {
 		e.pending, e.patience = make(chan struct{}), start.Add(f.wait)
 		f.running.Go(func() { f.refresh(capability, e) })
 	}
-	return *e
 }
 
 // refresh requests the features of a fleet.
@@ -108,15 +139,28 @@ func (f *features) refresh(capability string, e *listedFeatures) {
 		found, err = f.request(capability)
 		return err
 	})
+	if f.replace(capability, e, found, err) && f.changes != nil {
+		f.changes.Send(ViewChange{Capability: capability})
+	}
+}
+
+// replace ends a request of features, and reports whether they have changed.
+func (f *features) replace(capability string, e *listedFeatures, found *manifest.Features, err error) (changed bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	age := featuresRetry
 	if err == nil {
+		changed = e.known == nil || e.known.Sum != found.Sum
 		e.known, age = found, featuresAge
 	}
 	e.fresh = time.Now().Add(age)
 	close(e.pending)
 	e.pending = nil
+	if e.again {
+		e.again, e.fresh = false, time.Time{}
+		f.begin(capability, e)
+	}
+	return changed
 }
 
 // of returns the features of a fleet; nil means they are not known. It waits for the first list.
@@ -219,6 +263,43 @@ func (t offersOf) offers(ctx context.Context, wait bool, fill func(*mcp.Offer, *
 		all = append(all, o)
 	}
 	return all, nil
+}
+
+// fingerprints returns digests of the prompts and of the resources that a caller may use, as far as they are known.
+func (t offersOf) fingerprints(ctx context.Context, caller *tenant.Identity) (prompts, resources [sha256.Size]byte,
+	_ error) {
+	ofPrompts, ofResources, n := sha256.New(), sha256.New(), 0
+	for _, id := range t.features.capabilities() {
+		if !caller.Sees(id) {
+			continue
+		}
+		known := t.features.seen(id)
+		if known == nil {
+			continue
+		}
+		reads, err := t.Usable.Usability(ctx, caller, id, manifest.ReadResource)
+		if err != nil {
+			return prompts, resources, err
+		}
+		if reads {
+			ofResources.Write([]byte(id + "\x00"))
+			ofResources.Write(known.ResourceSum[:])
+		}
+		for _, p := range known.Prompts {
+			usable, err := t.Usable.Usability(ctx, caller, id, manifest.PromptPrefix+p.Name)
+			if err != nil {
+				return prompts, resources, err
+			}
+			if usable {
+				ofPrompts.Write([]byte(id + "\x00"))
+				ofPrompts.Write(p.Sum[:])
+			}
+			if n++; n%16 == 0 {
+				runtime.Gosched()
+			}
+		}
+	}
+	return [sha256.Size]byte(ofPrompts.Sum(nil)), [sha256.Size]byte(ofResources.Sum(nil)), nil
 }
 
 // Has implements mcp.Features.

@@ -99,6 +99,67 @@ func TestFirstFeatures(t *testing.T) {
 	}
 }
 
+// TestChangedFeatures: features are requested again at once when they may have changed, also while their request is in
+// progress, and only if a caller has needed them. Streams are notified if they have changed.
+func TestChangedFeatures(t *testing.T) {
+	t.Parallel()
+	f, s := startServed(t, check.Patience)
+	changes, v := new(ViewChanges), &view{due: make(chan struct{}, 1)}
+	changes.add(v)
+	changes.list(f)
+	f.changes = changes
+	of := func(capability string) listedFeatures {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if e := f.all[capability]; e != nil {
+			return *e
+		}
+		return listedFeatures{}
+	}
+	s.refreshed(f, "one", onePrompt)
+	check.Received(t, v.due, "the first list")
+	if f.seen("one") == nil || of("one").pending != nil {
+		t.Error("a stream requests fresh features again")
+	}
+	age(f, "one")
+	if f.seen("one") == nil || of("one").pending != nil {
+		t.Error("a stream requests old features again")
+	}
+	changes.Send(ViewChange{Capability: "one"})
+	check.Received(t, v.due, "a change of a rule")
+	changes.Send(ViewChange{Capability: "two", Listed: true})
+	check.Received(t, v.due, "a change of other tools")
+	if of("one").pending != nil || of("two").pending != nil {
+		t.Fatal("features are requested that have not changed, or that no caller has needed")
+	}
+	changes.Send(ViewChange{Capability: "one", Listed: true})
+	first := of("one").pending
+	if first == nil {
+		t.Fatal("changed features are not requested")
+	}
+	changes.Send(ViewChange{Capability: "one", Listed: true})
+	check.Received(t, v.due, "both changes")
+	s.responses <- onePrompt // from before the second change
+	<-first
+	second := of("one").pending
+	if second == nil {
+		t.Fatal("features that changed during their request are not requested again")
+	}
+	s.responses <- `{"prompts":[]}`
+	<-second
+	check.Received(t, v.due, "the new list")
+	if known := f.seen("one"); len(known.Prompts) != 0 {
+		t.Errorf("%+v", known)
+	}
+	changes.Send(ViewChange{Capability: "one", Listed: true})
+	check.Received(t, v.due, "the last change")
+	s.responses <- `{"prompts":[]}`
+	f.close()
+	if len(v.due) > 0 {
+		t.Error("streams are notified of features that have not changed")
+	}
+}
+
 // TestClosedFeatures: no request begins after close.
 func TestClosedFeatures(t *testing.T) {
 	t.Parallel()

@@ -145,7 +145,9 @@ func New(cfg Config, deps Deps) (*Door, error) {
 	leaving, stop := context.WithCancel(context.Background())
 	tools := toolsOf{Config: cfg, router: deps.Router, features: newFeatures(leaving, deps.Router, deps.Features),
 		watchers: watch.NewSlots(leaving, "mcp watchers", maxWatchers)}
-	tools.views = newViews(cfg.Changes, tools.fingerprint)
+	tools.views = newViews(cfg.Changes, tools.sums)
+	tools.features.changes = tools.views.changes
+	tools.views.changes.list(tools.features)
 	h := mcp.New(mcp.Config{
 		Conn: deps.Conn, Unary: deps.Conn.Unary, Catalog: tools, Features: offersOf{tools}, Absent: tools.absent,
 		Scopes: cfg.Scopes, Version: cfg.Version, Beat: cfg.Beat, Stall: cfg.Stall, Cancel: cfg.Cancel, Keys: cfg.Keys,
@@ -209,6 +211,14 @@ func errorOf(refusal *call.Refusal) error {
 	return status.Of(refusal, call.NotSent).Err()
 }
 
+// sums returns digests of the lists of a caller, in the form for clients.
+func (t toolsOf) sums(ctx context.Context, caller *tenant.Identity) (all listSums, err error) {
+	if all.tools, err = t.fingerprint(ctx, caller); err == nil {
+		all.prompts, all.resources, err = offersOf{t}.fingerprints(ctx, caller)
+	}
+	return all, err
+}
+
 // fingerprint returns a digest of the tools of a caller, in the form for clients.
 func (t toolsOf) fingerprint(ctx context.Context, caller *tenant.Identity) (sum [sha256.Size]byte, err error) {
 	table := t.router.Table()
@@ -250,7 +260,7 @@ func (t toolsOf) Tools(ctx context.Context, from string, visit func(string, []mc
 }
 
 // Watch implements mcp.Catalog.
-func (t toolsOf) Watch(ctx context.Context, changed func() error) error {
+func (t toolsOf) Watch(ctx context.Context, changed func(mcp.Lists) error) error {
 	caller := web.From(ctx).Identity
 	if refusal := listable(&caller); refusal != nil {
 		return status.Answer(refusal).Err()

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/capgate/capgate/gateway/frontdoor/mcp"
 	"github.com/capgate/capgate/internal/lib/backoff"
 	"github.com/capgate/capgate/internal/lib/broadcast"
 	"github.com/capgate/capgate/internal/lib/recovery"
@@ -15,23 +16,35 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// ViewChange is a change that may affect the tools of callers.
+// ViewChange is a change that may affect the lists of callers.
 type ViewChange struct {
 	Tenant     string // tenant of the callers; empty means all tenants
 	Capability string // capability of the tools; empty means any
+	Listed     bool   // the capability was listed again, so that its prompts and resources may have changed, too
 }
 
 // ViewChanges forwards changes to the streams that they affect. The zero value is valid. It is safe for concurrent
 // use.
 type ViewChanges struct {
-	mu    sync.Mutex
-	views map[*view]struct{} // views of callers with open streams; bounded by the number of streams
+	mu       sync.Mutex
+	views    map[*view]struct{} // views of callers with open streams; bounded by the number of streams
+	features *features          // requested again with a capability; nil means none
+}
+
+// list makes changes request features again.
+func (c *ViewChanges) list(of *features) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.features = of
 }
 
 // Send forwards a change. It does not block.
 func (c *ViewChanges) Send(change ViewChange) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if change.Listed && c.features != nil {
+		c.features.changed(change.Capability)
+	}
 	for v := range c.views {
 		if (change.Tenant == "" || change.Tenant == v.key.tenant) &&
 			(change.Capability == "" || v.caller.Sees(change.Capability)) {
@@ -46,19 +59,36 @@ const (
 	viewRecent = time.Minute // interval of checks without a change, because rules expire
 )
 
-// views checks the tools of callers for streams of changes: once for all streams of callers with the same view,
+// listSums holds digests of the lists of a caller.
+type listSums struct{ tools, prompts, resources [sha256.Size]byte }
+
+// differing returns the lists with other digests than before.
+func (s *listSums) differing(before *listSums) (all mcp.Lists) {
+	if s.tools != before.tools {
+		all |= mcp.ToolList
+	}
+	if s.prompts != before.prompts {
+		all |= mcp.PromptList
+	}
+	if s.resources != before.resources {
+		all |= mcp.ResourceList
+	}
+	return all
+}
+
+// views checks the lists of callers for streams of changes: once for all streams of callers with the same view,
 // independently of calls, and for few tenants at once.
 type views struct {
 	changes *ViewChanges
 	looks   *semaphore.Semaphore // of tenants
-	look    func(context.Context, *tenant.Identity) ([sha256.Size]byte, error)
+	look    func(context.Context, *tenant.Identity) (listSums, error)
 
 	mu    sync.Mutex
 	all   map[viewKey]*view // views with streams; bounded by the number of streams
-	names byte              // changes with each change of tools' names
+	names byte              // changes with each change of the names of tools and prompts
 }
 
-// renamed notifies all streams that the names of tools have changed.
+// renamed notifies all streams that the names of tools and prompts have changed.
 func (s *views) renamed() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,15 +96,16 @@ func (s *views) renamed() {
 	s.changes.Send(ViewChange{})
 }
 
-// named adds the names of tools to their digest.
-func (s *views) named(sum [sha256.Size]byte) [sha256.Size]byte {
+// named adds the names of tools and prompts to their digests.
+func (s *views) named(sums listSums) listSums {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	sum[0] += s.names
-	return sum
+	sums.tools[0] += s.names
+	sums.prompts[0] += s.names
+	return sums
 }
 
-// viewKey is what the tools of a caller depend on, besides rules and catalog.
+// viewKey is what the lists of a caller depend on, besides rules and catalog.
 type viewKey struct {
 	tenant, uid, user, agent string
 	grants                   string
@@ -89,7 +120,7 @@ func viewKeyOf(caller *tenant.Identity) viewKey {
 	return key
 }
 
-// view is the state of the tools of callers with the same view.
+// view is the state of the lists of callers with the same view.
 type view struct {
 	key     viewKey
 	caller  tenant.Identity // any of these callers
@@ -98,34 +129,38 @@ type view struct {
 	stop    context.CancelFunc
 	ended   chan struct{}
 
-	changed broadcast.Signal // sent after the first check, and when the tools have changed
+	changed broadcast.Signal // sent after the first check, and when a list has changed
 	mu      sync.Mutex
 	looked  bool
-	sum     [sha256.Size]byte
+	sums    listSums
 	err     error // error of the first check
 }
 
-func newViews(changes *ViewChanges, look func(context.Context, *tenant.Identity) ([sha256.Size]byte, error)) *views {
+func newViews(changes *ViewChanges, look func(context.Context, *tenant.Identity) (listSums, error)) *views {
 	if changes == nil {
 		changes = &ViewChanges{}
 	}
 	return &views{changes: changes, looks: semaphore.New(viewLooks, maxWatchers), look: look, all: map[viewKey]*view{}}
 }
 
-// watch calls changed after the first check of the caller's tools, and each time they have changed, until ctx ends.
+// watch calls changed after the first check of the caller's lists, and each time some have changed, until ctx ends.
 // The error is that of changed, or of the first check.
-func (s *views) watch(ctx context.Context, caller *tenant.Identity, changed func() error) error {
+func (s *views) watch(ctx context.Context, caller *tenant.Identity, changed func(mcp.Lists) error) error {
 	v := s.join(caller)
 	defer s.leave(v)
-	var told [sha256.Size]byte
+	var told listSums
 	for begun := false; ; {
 		next := v.changed.Next()
-		switch sum, looked, err := v.last(); {
+		switch sums, looked, err := v.last(); {
 		case err != nil:
 			return err
-		case looked && (!begun || sum != told):
-			begun, told = true, sum
-			if err := changed(); err != nil {
+		case looked && (!begun || sums != told):
+			which := sums.differing(&told)
+			if !begun {
+				which = mcp.AllLists
+			}
+			begun, told = true, sums
+			if err := changed(which); err != nil {
 				return err
 			}
 		}
@@ -196,21 +231,21 @@ func (s *views) follow(ctx context.Context, v *view) {
 	}
 }
 
-// lookAt checks a view once. If the tools of a caller cannot be read, they count as unchanged.
+// lookAt checks a view once. If the lists of a caller cannot be read, they count as unchanged.
 func (s *views) lookAt(ctx context.Context, v *view) {
 	release, err := s.looks.Acquire(ctx, v.key.tenant)
 	if err != nil {
 		return
 	}
 	defer release()
-	sum, err := s.look(ctx, &v.caller)
+	sums, err := s.look(ctx, &v.caller)
 	v.mu.Lock()
 	changed := false
 	switch {
 	case err == nil:
-		sum = s.named(sum)
-		changed = !v.looked || v.sum != sum
-		v.looked, v.sum, v.err = true, sum, nil
+		sums = s.named(sums)
+		changed = !v.looked || v.sums != sums
+		v.looked, v.sums, v.err = true, sums, nil
 	case !v.looked && ctx.Err() == nil:
 		v.err, changed = err, true
 	}
@@ -221,8 +256,8 @@ func (s *views) lookAt(ctx context.Context, v *view) {
 }
 
 // last returns the result of the last check. The error is that of the first one.
-func (v *view) last() (sum [sha256.Size]byte, looked bool, err error) {
+func (v *view) last() (sums listSums, looked bool, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.sum, v.looked, v.err
+	return v.sums, v.looked, v.err
 }
