@@ -59,3 +59,23 @@ func TestSilentReplicasAreForgotten(t *testing.T) {
 		t.Errorf("replicas %+v, %v", all, err)
 	}
 }
+
+// TestEmbeddedRedisForgetsSilentReplicas: the embedded Redis searches again, beside its own note of the last search.
+func TestEmbeddedRedisForgetsSilentReplicas(t *testing.T) {
+	t.Parallel()
+	s, began := open(t, redisstore.Config{}), time.Now()
+	for _, of := range []struct {
+		after time.Duration
+		id    string
+	}{{0, "gone"}, {11 * time.Second, "here"}, {75 * time.Second, "here"}} {
+		redisstore.SetClock(s, began.Add(of.after))
+		check.Must(t, s.Recent().Publish(t.Context(), &recent.Batch{Replica: &recent.Replica{ID: of.id, Redis: "ok",
+			Seen: began.Add(of.after)}}, 10))
+		_, err := s.Drains().Exchange(t.Context(), drains.Report{Replica: of.id})
+		check.Must(t, err)
+	}
+	all, err := s.Recent().Replicas(t.Context(), time.Hour)
+	if err != nil || len(all) != 1 || all[0].ID != "here" {
+		t.Errorf("replicas %+v, %v", all, err)
+	}
+}

@@ -66,7 +66,7 @@ if id ~= '' then
   if not swept or now < swept or now - swept >= 10000 then
     local all = redis.call('HGETALL', replicas)
     for i = 1, #all, 2 do
-      local was = tonumber(string.match(all[i + 1], '^(%d+) '))
+      local was = tonumber(string.match(all[i + 1], '^(%d+) ') or '')
       if not was or now - was > 60000 then redis.call('HDEL', replicas, all[i]) end
     end
     redis.call('HSET', replicas, '', decimal(now))
