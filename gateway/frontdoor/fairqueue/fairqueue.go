@@ -26,6 +26,10 @@ const (
 	// politeTurns is how many turns have a single request after a call arrived that does not pass the queue, and how
 	// many have batch after requests of two tenants.
 	politeTurns = 1000
+	// singleTurns is how many turns have a single request after one had to wait behind the backlog of another tenant.
+	singleTurns = 300
+	// backlog is how many requests of a tenant wait if it sends more than the process serves.
+	backlog = 2 * batch
 )
 
 // Queue admits a batch of requests for each poll of the network by the Go runtime. A poll begins a turn.
@@ -42,7 +46,9 @@ type Queue struct {
 
 	mu       sync.Mutex
 	left     int                     // how many more requests may begin in this turn; 0 if some wait
-	polite   int                     // turns that have a single request
+	polite   int                     // turns that have a single request, which waits again for its body
+	single   int                     // turns that have a single request
+	flooded  int                     // turns until the last backlog of a tenant is forgotten
 	shared   int                     // turns that have no more than batch
 	last     string                  // the tenant of the last request
 	signaled bool                    // the pipe has a byte
@@ -212,6 +218,9 @@ func (q *Queue) waitAgain(ctx context.Context, tenant string) (turn uint64, err 
 func (q *Queue) queueOf(tenant string) *tenantQueue {
 	l := q.tenants[tenant]
 	if l == nil {
+		if q.flooded > 0 && len(q.ready) > 0 {
+			q.single = singleTurns
+		}
 		l = &tenantQueue{tenant: tenant}
 		q.tenants[tenant] = l
 		q.ready = append(q.ready, l)
@@ -290,10 +299,12 @@ func (q *Queue) size() int {
 	case q.polite > 0:
 		q.polite--
 	}
-	sole := q.shared == 0
-	if !sole {
-		q.shared--
+	if q.single > 0 {
+		q.single--
+		return 1
 	}
+	sole := q.shared == 0
+	q.shared, q.flooded = max(q.shared-1, 0), max(q.flooded-1, 0)
 	switch {
 	case q.polite > 0:
 		return 1
@@ -303,7 +314,7 @@ func (q *Queue) size() int {
 	return batch
 }
 
-// shown returns the number of the turn, or 0 in one that has a single request. The caller holds the lock.
+// shown returns the number of the turn, or 0 while calls arrive that do not pass the queue. The caller holds the lock.
 func (q *Queue) shown() uint64 {
 	if q.polite > 0 {
 		return 0
@@ -325,6 +336,9 @@ func (q *Queue) pop() (w *waiter) {
 		return nil
 	}
 	l := q.ready[0]
+	if l.waiting >= backlog {
+		q.flooded = politeTurns
+	}
 	if len(l.resumed) > 0 {
 		w, l.resumed = l.resumed[0], l.resumed[1:]
 	} else {

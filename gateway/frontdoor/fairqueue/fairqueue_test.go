@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -184,6 +185,38 @@ func TestBatchesBesideCalls(t *testing.T) {
 	if turns := q.turns(t, "a a a a b"); !maps.Equal(turns, want) {
 		t.Errorf("long after it: %v, want %v", turns, want)
 	}
+}
+
+// Behind a backlog, the requests of a tenant without one get turns with a single request each. A backlog alone does not
+// shorten turns, nor do tenants without one.
+func TestTurnsBehindABacklog(t *testing.T) {
+	t.Parallel()
+	q := open(t, 100)
+	many := strings.Repeat("a ", 3*backlog)
+	sizes := func(tenants string) (all []int) {
+		return slices.Sorted(maps.Values(perTurn(q.turns(t, tenants))))
+	}
+	for range 2 {
+		if got := sizes(many); len(got) != 3*backlog/batch {
+			t.Errorf("a backlog alone: turns of %v", got)
+		}
+	}
+	if got := sizes(many + "b"); len(got) != 3*backlog+1 {
+		t.Errorf("a request behind the backlog: turns of %v", got)
+	}
+	q.single, q.flooded = 0, 0 // long after it
+	if got := sizes("a a b b c c d d"); len(got) != 8/batch {
+		t.Errorf("four tenants without a backlog: turns of %v", got)
+	}
+}
+
+// perTurn counts the requests of each turn.
+func perTurn(of map[admitted]int) map[uint64]int {
+	turns := map[uint64]int{}
+	for a, n := range of {
+		turns[a.turn] += n
+	}
+	return turns
 }
 
 func TestAllGetThrough(t *testing.T) {
