@@ -35,6 +35,8 @@ func TestMain(m *testing.M) {
 		os.Exit(Main())
 	case "backend":
 		os.Exit(backend(os.Args[1]))
+	case "suite client":
+		os.Exit(suiteClient(os.Args[1]))
 	default: // by the name of a link to it: a stand-in for a program that may be missing
 		os.Exit(standIn(filepath.Base(os.Args[0]), os.Args[1:]))
 	}

@@ -1,0 +1,206 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"go.yaml.in/yaml/v4"
+
+	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
+	"github.com/capgate/capgate/internal/testkit/redistest"
+)
+
+// TestMCPClientConformance: the official suite passes at the gateway as a client of MCP servers. For each scenario the
+// suite starts a server and the command below, which calls all that the server has through a gateway of its own.
+// testdata/mcp names each failing scenario, and why. The scenarios auth/… are not run: there a client gets a credential
+// from an authorization server for its user. The gateway has its operator's, in a file, and never a caller's.
+func TestMCPClientConformance(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	check.Must(t, err)
+	for _, revision := range []string{"2025-11-25", "2026-07-28"} {
+		failures, err := filepath.Abs(filepath.Join("testdata", "mcp", revision+".yaml"))
+		check.Must(t, err)
+		for _, scenario := range requirements(t, revision).Client {
+			if strings.HasPrefix(scenario, "auth/") {
+				continue
+			}
+			t.Run(revision+" "+scenario, func(t *testing.T) {
+				t.Parallel()
+				runs := func() error {
+					cmd := conformance(t, 10, "client", "--command", self, "--scenario", scenario, "--spec-version",
+						revision, "--expected-failures", failures, "--timeout",
+						strconv.FormatInt(4*check.Patience.Milliseconds(), 10))
+					cmd.Env = append(cmd.Env, asCommand+"=suite client", noRaceWait)
+					out, err := cmd.CombinedOutput()
+					if err != nil {
+						err = fmt.Errorf("%w\n%s", err, out)
+					}
+					return err
+				}
+				if scenario != "sse-retry" {
+					check.Must(t, runs())
+					return
+				}
+				// It requires a request between 450 and 700 ms after an event, which a busy machine may miss.
+				check.Succeeds(t, scenario, runs)
+			})
+		}
+	}
+}
+
+// required holds the names of scenarios.
+type required struct{ Server, Client []string }
+
+// requirements returns the scenarios that the suite requires for a revision.
+func requirements(t *testing.T, revision string) required {
+	t.Helper()
+	of := readRequired(t, installed(t, "node", "node_modules", "@modelcontextprotocol", "conformance", "requirements",
+		revision+".yaml"))
+	if len(of.Server) == 0 || len(of.Client) == 0 {
+		t.Fatalf("the suite requires nothing for %s", revision)
+	}
+	return of
+}
+
+func readRequired(t *testing.T, file string) (of required) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	check.Must(t, err)
+	check.Must(t, yaml.Unmarshal(text, &of))
+	return of
+}
+
+// suiteClient is the command of a client for the suite. It runs a gateway in front of the scenario's server, and calls
+// all that the server has.
+func suiteClient(server string) (exit int) {
+	t := &redistest.Main{}
+	defer t.Close()
+	dir, err := os.MkdirTemp("", "suite")
+	check.Must(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	file := filepath.Join(dir, "capgate.yaml")
+	config := mcpConfig("", mcpFleet("suite", server, "name: none", everyQuestion))
+	check.Must(t, os.WriteFile(file, []byte(config), 0o600))
+	gateway := exec.Command(os.Args[0], "serve", "--config", file)
+	gateway.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // it ends with this command
+	gateway.Env = slices.Concat(cleanEnv(), []string{asCommand + "=capgate", "CAPGATE_ADMIN_INSECURE=1"})
+	log := newCapture()
+	gateway.Stderr = log
+	check.Must(t, gateway.Start())
+	serving := ""
+	check.Until(t, "the gateway to serve", func() (bool, string) {
+		serving = log.String()
+		return strings.Contains(serving, `"msg":"serving"`), serving
+	})
+	callThrough(t, "http://"+attribute(serving, "listen")+"/mcp", "http://"+attribute(serving, "admin"))
+	check.Must(t, gateway.Process.Signal(syscall.SIGTERM))
+	_ = gateway.Wait()
+	fmt.Fprintln(os.Stderr, log)
+	return 0
+}
+
+// callThrough calls all that a gateway has of the scenario's server, once it has a list of the tools.
+func callThrough(t check.TB, url, admin string) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*check.Patience)
+	defer cancel()
+	check.Until(t, "the tools of the server", func() (bool, string) {
+		seen := got(t, admin+"/v1/capabilities")
+		return strings.Contains(seen, `"last_success"`), seen
+	})
+	client := sdk.NewClient(&sdk.Implementation{Name: "plain", Version: "1"}, &sdk.ClientOptions{
+		Capabilities: &sdk.ClientCapabilities{Elicitation: &sdk.ElicitationCapabilities{
+			Form: &sdk.FormElicitationCapabilities{}}},
+		ElicitationHandler: func(_ context.Context, r *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
+			return &sdk.ElicitResult{Action: "accept", Content: valuesFor(r.Params.RequestedSchema)}, nil
+		},
+	})
+	session, err := client.Connect(ctx, &sdk.StreamableClientTransport{Endpoint: url},
+		&sdk.ClientSessionOptions{ProtocolVersion: os.Getenv("MCP_CONFORMANCE_PROTOCOL_VERSION")})
+	check.Must(t, err)
+	defer func() { _ = session.Close() }()
+	calls, err := scenarioCalls(ctx, session)
+	check.Must(t, err)
+	for _, call := range calls { // the scenario judges what its server received
+		of, done := context.WithTimeout(ctx, check.Patience/2)
+		result, err := session.CallTool(of, call)
+		done()
+		fmt.Fprintln(os.Stderr, call.Name, result, err)
+	}
+	if resources, err := session.ListResources(ctx, nil); err == nil {
+		for _, r := range resources.Resources {
+			_, _ = session.ReadResource(ctx, &sdk.ReadResourceParams{URI: r.URI})
+		}
+	}
+	if prompts, err := session.ListPrompts(ctx, nil); err == nil {
+		for _, p := range prompts.Prompts {
+			_, _ = session.GetPrompt(ctx, &sdk.GetPromptParams{Name: p.Name})
+		}
+	}
+}
+
+// scenarioCalls returns the calls that the scenario requests, or one of each tool.
+func scenarioCalls(ctx context.Context, session *sdk.ClientSession) ([]*sdk.CallToolParams, error) {
+	var wanted struct{ ToolCalls []*sdk.CallToolParams }
+	if text := os.Getenv("MCP_CONFORMANCE_CONTEXT"); text != "" {
+		if err := json.Unmarshal([]byte(text), &wanted); err != nil {
+			return nil, err
+		}
+	}
+	list, err := session.ListTools(ctx, nil) // the SDK needs the schemas for headers
+	if err != nil || wanted.ToolCalls != nil {
+		return wanted.ToolCalls, err
+	}
+	for _, tool := range list.Tools {
+		wanted.ToolCalls = append(wanted.ToolCalls, &sdk.CallToolParams{Name: tool.Name,
+			Arguments: valuesFor(tool.InputSchema)})
+	}
+	return wanted.ToolCalls, nil
+}
+
+// valuesFor returns a value for each property of a schema that has no default.
+func valuesFor(schema any) map[string]any {
+	text, _ := json.Marshal(schema)
+	var of struct {
+		Properties map[string]struct {
+			Type    string
+			Default any
+		}
+	}
+	_ = json.Unmarshal(text, &of)
+	values := map[string]any{}
+	for name, p := range of.Properties {
+		switch {
+		case p.Default != nil:
+		case p.Type == "string":
+			values[name] = "text"
+		case p.Type == "boolean":
+			values[name] = true
+		case p.Type == "number", p.Type == "integer":
+			values[name] = 1
+		}
+	}
+	return values
+}
+
+// got returns a page.
+func got(t check.TB, url string) string {
+	resp, err := clienttest.HTTP.Get(url)
+	check.Must(t, err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	check.Must(t, err)
+	return string(text)
+}
