@@ -88,12 +88,16 @@ func TestMCPRealServers(t *testing.T) {
 		installed(t, "node", "node_modules", "@modelcontextprotocol", "server-filesystem", "dist", "index.js"), files)
 	python, inPython := realServer(t, nil, installed(t, "venv", "bin", "python"),
 		filepath.Join("testdata", "mcp", "server.py"))
-	const checks = "validate_arguments: true"
+	_, inFastMCP := realServer(t, []string{"PYTHONPATH=" + installed(t, "langchain")},
+		installed(t, "venv", "bin", "python"), filepath.Join("testdata", "mcp", "fastmcp.py"))
+	const checks = "validate_arguments: true, mcp_server: {questions: [elicitation, sampling, roots]}"
 	p, public, _ := serve(t, nil, "--config", writeConfig(t, mcpConfig("",
 		mcpFleet("everything", everything, "", checks), mcpFleet("files", bridged, "", checks),
-		mcpFleet("python", inPython, "", checks), mcpFleet("new", goServer(t, true), ""),
+		mcpFleet("python", inPython, "", checks), mcpFleet("fastmcp", inFastMCP, "", checks),
+		mcpFleet("forge", forgeServer(t), "", checks), mcpFleet("new", goServer(t, true), ""),
 		mcpFleet("old", goServer(t, false), ""))))
-	first := []string{"everything__echo", "files__read_text_file", "python__add", "new__hello", "old__hello"}
+	first := []string{"everything__echo", "files__read_text_file", "python__add", "fastmcp__greet", forgeTool(0),
+		"new__hello", "old__hello"}
 	waitTools(t, public, first...)
 	for _, c := range []realTool{
 		{"everything__echo", `{"message":"hi"}`, `"Echo: hi"`},
@@ -122,6 +126,7 @@ func TestMCPRealServers(t *testing.T) {
 		c.check(t, public)
 	}
 	streamsOfRealServers(t, public, python)
+	t.Run("clients", func(t *testing.T) { clientsOfRealServers(t, public, filepath.Join(files, "a.txt")) })
 	check.Must(t, dying.cmd.Process.Kill())
 	check.Received(t, dying.exited, "the end of the process")
 	for range 2 {

@@ -39,10 +39,12 @@ func (t *tool) title() (title string) {
 	return title
 }
 
-// tools requests the tools of the server. A separate session has no cached list in the SDK.
+// tools requests the tools of the server. A separate session has no cached list in the SDK. It declares all questions
+// that the fleet allows, because some servers list a tool only for clients that answer its questions. If such a server
+// asks meanwhile, it gets an error.
 func (v *server) tools(ctx context.Context) (*listed, error) {
 	ctx, _ = withNote(ctx)
-	cs, err := v.connect(ctx, v.callers, true)
+	cs, err := v.connect(ctx, v.client(v.settings.questions()), true)
 	if err != nil {
 		return nil, v.notStarted(ctx, err)
 	}

@@ -1,11 +1,13 @@
 """A server of MCP's Python SDK, of the revisions from 2025-03-26 on. It prints its port."""
 
 import socket
-import sys
+from typing import Annotated
 
 import anyio
 import uvicorn
-from mcp.server.mcpserver import Context, Image, MCPServer
+from mcp.server.mcpserver import Context, Elicit, Image, MCPServer, Resolve, Sample
+from mcp_types import CreateMessageResult, SamplingMessage, TextContent
+from pydantic import BaseModel
 
 server = MCPServer("python")
 
@@ -44,6 +46,52 @@ async def block(ctx: Context) -> str:
         await anyio.sleep_forever()
     finally:
         print("CANCELLED", flush=True)
+
+
+class Name(BaseModel):
+    name: str
+
+
+def ask_name() -> Elicit[Name]:
+    return Elicit("What is your name?", Name)
+
+
+@server.tool()
+def greet(name: Annotated[Name, Resolve(ask_name)]) -> str:
+    """Asks for a name."""
+    return f"Hello, {name.name}!"
+
+
+def ask_model() -> Sample:
+    message = SamplingMessage(role="user", content=TextContent(type="text", text="Tell a joke."))
+    return Sample([message], max_tokens=100)
+
+
+@server.tool()
+def tell(answer: Annotated[CreateMessageResult, Resolve(ask_model)]) -> str:
+    """Asks the client's model."""
+    return f"The model says {answer.content.text}."
+
+
+@server.resource("python://greeting")
+def greeting() -> str:
+    return "a text of Python"
+
+
+@server.resource("python://picture", mime_type="image/png")
+def image() -> bytes:
+    return b"img"
+
+
+@server.resource("python://people/{name}")
+def person(name: str) -> str:
+    return f"{name} of Python"
+
+
+@server.prompt()
+def review(code: str) -> str:
+    """Reviews a program."""
+    return f"Review of Python: {code}"
 
 
 listener = socket.create_server(("127.0.0.1", 0))
