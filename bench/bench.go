@@ -61,6 +61,9 @@ func run(ctx context.Context, o options) error {
 	case o.files:
 		mark = "files"
 		text, err = b.files(ctx)
+	case o.mcp:
+		mark = "mcp"
+		text, err = b.mcp(ctx)
 	case o.redis:
 		mark = "redis"
 		text, err = b.redis(ctx)

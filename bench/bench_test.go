@@ -35,7 +35,7 @@ func TestREADMEHasMarkers(t *testing.T) {
 	b, err := os.ReadFile("README.md")
 	check.Must(t, err)
 	for _, mark := range []string{"<!-- results -->\n", "<!-- growth -->\n", "<!-- tables -->\n", "<!-- policy -->\n",
-		"<!-- tenants -->\n", "<!-- redis -->\n", "<!-- neighbour -->\n", "<!-- files -->\n"} {
+		"<!-- tenants -->\n", "<!-- redis -->\n", "<!-- neighbour -->\n", "<!-- files -->\n", "<!-- mcp -->\n"} {
 		if strings.Count(string(b), mark) != 2 {
 			t.Errorf("README.md must have two lines %q", mark)
 		}
@@ -50,6 +50,7 @@ func TestOptions(t *testing.T) {
 		"--peers tcp-go --rounds 1": true,
 		"--growth --window 1s":      true,
 		"--tables":                  true,
+		"--mcp --rounds 5":          true,
 		"--readme README.md":        true,
 		"--scenarios wrk-json-invoke-h1 --envoy v/bin/envoy": true,
 		"--peers envoy":               true,

@@ -7,5 +7,6 @@
 //	scenario.go  what is measured          growth.go  how capgate's cost grows
 //	bench.go     backend, peers, windows   goals.go   what capgate should reach
 //	report.go    tables                    readme/    where they are kept
-//	json.go      JSON instead of gRPC      profiles.go CPU profiles of capgate
+//	requests.go  JSON and MCP              profiles.go CPU profiles of capgate
+//	mcp.go       MCP beside JSON
 package main

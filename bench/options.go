@@ -35,6 +35,7 @@ type options struct {
 	neighbour   bool
 	files       bool
 	connections bool
+	mcp         bool
 	profiles    string // directory for CPU profiles of capgate; "" records none
 	envoy       string // path of Envoy's binary, or its name in PATH
 	capgate     peers.Capgate
@@ -78,6 +79,8 @@ func addModes(fs *flag.FlagSet, o *options) {
 		"measure a large file up and down, over HTTP and gRPC, instead of the scenarios")
 	fs.BoolVar(&o.connections, "connections", false,
 		"measure the memory of idle HTTP/2 connections, --idle-streams of them, instead of the scenarios")
+	fs.BoolVar(&o.mcp, "mcp", false,
+		"measure tools/call of MCP beside the same call over the JSON API, instead of the scenarios")
 	fs.BoolVar(&o.redis, "redis", false,
 		"measure the load of Redis by calls, and the effect of Redis faults on calls, instead of the scenarios")
 	fs.StringVar(&o.profiles, "profiles", "",
@@ -112,7 +115,7 @@ func parseOptions(args []string) (options, error) {
 	fs.StringVar(&o.out, "out", "",
 		"markdown `file` whose part between <!-- results --> (or <!-- growth -->, <!-- tables -->, "+
 			"<!-- policy -->, <!-- tenants -->, <!-- redis -->, <!-- neighbour -->, <!-- files -->, "+
-			"<!-- connections -->) markers gets the tables")
+			"<!-- connections -->, <!-- mcp -->) markers gets the tables")
 	fs.StringVar(&o.readme, "readme", "", "markdown `file` whose part between <!-- costs --> markers gets the short "+
 		"table of the scenarios")
 	if err := fs.Parse(args); err != nil {

@@ -20,6 +20,8 @@ const (
 	connect kind = "connect"     // the backend's own method, by Connect with JSON
 	mcp     kind = "mcp"         // tools/call of MCP, revision 2026-07-28
 
+	mcpLegacy kind = "mcp-2025-11-25" // the same in the last revision with sessions
+
 	connectProto kind = "connect-proto" // the backend's own method with its own messages, as the next two
 	grpcWeb      kind = "grpc-web"
 	grpcWebText  kind = "grpc-web-text"
@@ -52,6 +54,8 @@ func (s scenario) load(column string) load.Config {
 		j.Path, body, cfg.Header = s.kind.request(column)
 		j.Body = []byte(body)
 		switch s.kind {
+		case mcp, mcpLegacy:
+			j.Accept = "application/json, text/event-stream" // as the SDKs send it
 		case connectProto:
 			j.Type = "application/proto"
 		case grpcWeb:
@@ -70,10 +74,13 @@ func (k kind) request(column string) (path, body string, header [][2]string) {
 	bytes := base64.StdEncoding.EncodeToString([]byte(args))
 	const base = "/v1/capabilities/weather"
 	switch k {
-	case mcp:
+	case mcp, mcpLegacy:
 		tool := jsonWork
 		if isCapgate(column) {
 			tool = "weather__" + tool
+		}
+		if k == mcpLegacy {
+			return legacyToolsCall(tool, args)
 		}
 		return toolsCall(tool, args)
 	case connect:
@@ -116,6 +123,12 @@ func toolsCall(tool, args string) (path, body string, header [][2]string) {
 	}
 	return "/mcp", string(b), [][2]string{
 		{"mcp-protocol-version", revision}, {"mcp-method", "tools/call"}, {"mcp-name", tool}}
+}
+
+// legacyToolsCall returns a request of revision 2025-11-25.
+func legacyToolsCall(tool, args string) (path, body string, header [][2]string) {
+	return "/mcp", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":%s}}`,
+		tool, args), [][2]string{{"mcp-protocol-version", "2025-11-25"}}
 }
 
 // isCapgate reports whether a column belongs to a build of capgate.

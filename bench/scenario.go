@@ -87,7 +87,7 @@ func scenarios(idle idleOptions) []scenario {
 		requests(perTool, "JSON, a tool's route", ownDoor),
 		requests(connect, "JSON over Connect", ownDoor), requests(connectProto, "Connect", ownDoor)[1:],
 		requests(grpcWeb, "gRPC-Web", ownDoor)[1:], requests(grpcWebText, "gRPC-Web as text", ownDoor)[1:],
-		requests(mcp, "tools/call of MCP", mcpDoor))
+		requests(mcp, "tools/call of MCP", mcpDoor), requests(mcpLegacy, "tools/call of MCP 2025-11-25", ownDoor))
 	return append(all, again(all, h2load, "unary-saturated"), again(all, h2load, "unary-tls"),
 		again(all, h2load, "json-invoke-h2"), again(all, wrk, "json-invoke-h1"))
 }

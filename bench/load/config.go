@@ -77,10 +77,11 @@ type Config struct {
 
 // JSON is a request that is repeated. Its response must have the status 200.
 type JSON struct {
-	Path  string
-	Body  []byte
-	Type  string // of the body, default application/json
-	HTTP1 bool   // over HTTP/1.1 with keep-alive, one request at a time on each connection; else over HTTP/2
+	Path   string
+	Body   []byte
+	Type   string // of the body, default application/json
+	Accept string // default */*
+	HTTP1  bool   // over HTTP/1.1 with keep-alive, one request at a time on each connection; else over HTTP/2
 }
 
 // Result of one window.

@@ -24,8 +24,8 @@ type http1 struct {
 
 func newHTTP1(r *run) *http1 {
 	j := r.cfg.JSON
-	request := fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: %s\r\nAccept: */*\r\n"+
-		"Content-Type: %s\r\nContent-Length: %d\r\n", j.Path, r.cfg.Target, userAgent,
+	request := fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: %s\r\nAccept: %s\r\n"+
+		"Content-Type: %s\r\nContent-Length: %d\r\n", j.Path, r.cfg.Target, userAgent, cmp.Or(j.Accept, "*/*"),
 		cmp.Or(j.Type, "application/json"), len(j.Body))
 	for _, field := range r.cfg.Fields() {
 		request = fmt.Appendf(request, "%s: %s\r\n", field[0], field[1])

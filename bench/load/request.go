@@ -77,7 +77,7 @@ func (r *requests) fields(s *h2.Session) []int {
 			s.Field("content-type", cmp.Or(j.Type, "application/json")),
 			s.Field("content-length", strconv.Itoa(len(j.Body))),
 			s.Field("user-agent", userAgent),
-			s.Field("accept", "*/*"),
+			s.Field("accept", cmp.Or(j.Accept, "*/*")),
 		})
 	}
 	f := []int{
