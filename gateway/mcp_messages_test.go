@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,7 +24,8 @@ import (
 // open sends a request; header holds names and values in turn, and +name adds a further value.
 func (f *mcpFront) open(t *testing.T, method, body string, header ...string) *http.Response {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, f.gateway.URL(mcp.Path), strings.NewReader(body))
+	req, err := http.NewRequestWithContext(t.Context(), method, f.gateway.URL(cmp.Or(f.path, mcp.Path)),
+		strings.NewReader(body))
 	check.Must(t, err)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json, text/event-stream")
@@ -75,7 +77,8 @@ func TestMCPHostileMessages(t *testing.T) {
 			code: -32600, header: newest, noID: true},
 		"an empty batch": {body: `[]`, status: 400, code: -32600},
 		"a huge batch":   {body: `[1` + strings.Repeat(`,1`, 40) + `]`, status: 400, code: -32600},
-		"two arguments in a batch": {body: `[{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"caps__echo",` +
+		"two arguments in a batch": {body: `[{"jsonrpc":"2.0","id":1,"method":"tools/call",` +
+			`"params":{"name":"caps__echo",` +
 			`"arguments":{"a":1,"a":2}}}]`, status: 400, code: -32700},
 		"no JSON": {body: `{"jsonrpc":`, status: 400, code: -32700},
 		"two methods": {body: `{"jsonrpc":"2.0","id":1,"method":"ping","method":"tools/list"}`, status: 400,
@@ -180,7 +183,8 @@ func TestMCPBatches(t *testing.T) {
 		return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"caps__` + tool +
 			`","arguments":{"n":` + id + `},"_meta":{"progressToken":"p"}}}`
 	}
-	init := `{"jsonrpc":"2.0","id":5,"method":"initialize","params":{"protocolVersion":"2025-03-26","capabilities":{},` +
+	init := `{"jsonrpc":"2.0","id":5,"method":"initialize","params":{"protocolVersion":"2025-03-26",` +
+		`"capabilities":{},` +
 		`"clientInfo":{"name":"x","version":"1"}}}`
 	notify := `{"jsonrpc":"2.0","method":"notifications/initialized"}`
 	answered := `{"jsonrpc":"2.0","id":9,"result":{}}`

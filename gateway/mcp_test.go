@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -33,6 +34,7 @@ type mcpFront struct {
 	gateway    *gatewaytest.Gateway
 	capability *gatewaytest.Capability
 	known      *catalog.Catalog
+	path       string // of requests; empty means that of MCP
 }
 
 // declare publishes tools. A caller may use those that are not "hidden".
@@ -103,7 +105,8 @@ func (f *mcpFront) connect(t *testing.T, revision string, o *sdk.ClientOptions, 
 	client.Transport = clienttest.Bound(withHeader{client.Transport, head})
 	client.Timeout = 0 // its transport bounds each wait
 	return sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, o).Connect(t.Context(),
-		&sdk.StreamableClientTransport{Endpoint: f.gateway.URL(mcp.Path), HTTPClient: client, MaxRetries: -1},
+		&sdk.StreamableClientTransport{Endpoint: f.gateway.URL(cmp.Or(f.path, mcp.Path)), HTTPClient: client,
+			MaxRetries: -1},
 		&sdk.ClientSessionOptions{ProtocolVersion: revision})
 }
 

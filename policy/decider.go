@@ -107,7 +107,7 @@ func (d *Decider) wall() time.Time {
 // ok is false, the caller must Fetch it.
 func (d *Decider) Decide(c *call.Call) (decision Decision, ok bool) {
 	if d.opts.Store == nil {
-		return decide(matches{}, d.opts.Source, c.Capability, c.Tool), true
+		return decide(matches{}, d.opts.Source, c.Capability, c.Tool).on(c), true
 	}
 	k := keyOf(c)
 	e := d.cache.get(&k)
@@ -117,7 +117,7 @@ func (d *Decider) Decide(c *call.Call) (decision Decision, ok bool) {
 	if now := d.now(); !d.freshness.ValidAt(e.Until, now) || e.Value.ended(now) {
 		return Decision{}, false
 	}
-	decision = decide(e.Value.matches, d.opts.Source, c.Capability, c.Tool)
+	decision = decide(e.Value.matches, d.opts.Source, c.Capability, c.Tool).on(c)
 	decision.Cached = true
 	return decision, true
 }
@@ -155,11 +155,11 @@ func (d *Decider) Fetch(ctx context.Context, c *call.Call) (Decision, *call.Refu
 	case !answered:
 		return Decision{}, errRulesUnavailable
 	case err == nil:
-		return decide(found, d.opts.Source, k.Capability, k.Tool), nil
+		return decide(found, d.opts.Source, k.Capability, k.Tool).on(c), nil
 	}
 	d.counters.failures.Add(1)
 	if e := d.cache.get(&k); e != nil && !e.Value.ended(d.now()) && d.freshness.Usable() {
-		decision := decide(e.Value.matches, d.opts.Source, k.Capability, k.Tool)
+		decision := decide(e.Value.matches, d.opts.Source, k.Capability, k.Tool).on(c)
 		decision.Cached = true
 		return decision, nil
 	}

@@ -14,7 +14,8 @@ type Decision struct {
 	Verdict call.Verdict
 	Level   Level // of the deciding rule or declaration
 	Cached  bool  // the store was not queried for it
-	Drifted bool  // the tool has changed since its acceptance, so that allow became ask
+	// The tool has changed since its acceptance, or since the caller's toolset described it, so that allow became ask.
+	Drifted bool
 
 	Differs   bool         // the candidate rules would decide otherwise
 	Candidate call.Verdict // their verdict, if Differs
@@ -56,6 +57,21 @@ func decide(ruled matches, source Source, capability, tool string) Decision {
 			d.Differs, d.Candidate = true, c.Verdict
 		}
 	}
+	return d
+}
+
+// on returns the decision on a call, whose tool may have changed for its caller alone.
+func (d Decision) on(c *call.Call) Decision {
+	if !c.Changed {
+		return d
+	}
+	if d.Verdict == call.Allow {
+		d.Verdict, d.Drifted = call.Ask, true
+	}
+	if d.Differs && d.Candidate == call.Allow {
+		d.Candidate = call.Ask
+	}
+	d.Differs = d.Differs && d.Candidate != d.Verdict
 	return d
 }
 

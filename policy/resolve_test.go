@@ -109,7 +109,8 @@ func TestWithoutRules(t *testing.T) {
 	}
 }
 
-// TestADriftedToolIsAskedAbout: an allowing rule was made for the earlier tool.
+// TestADriftedToolIsAskedAbout: an allowing rule was made for the earlier tool. A tool may also have changed for a
+// caller alone, from memory and from the store.
 func TestADriftedToolIsAskedAbout(t *testing.T) {
 	t.Parallel()
 	for verdict, want := range map[call.Verdict]call.Verdict{
@@ -117,10 +118,21 @@ func TestADriftedToolIsAskedAbout(t *testing.T) {
 	} {
 		store := &memory{}
 		store.set("acme", policy.Name{User: "ann", Capability: "weather", Tool: "forecast"}, verdict)
-		d := newDecider(t, policy.Options{Store: store, Source: said{call.Allow, policy.Recommended, policy.Drifted}})
-		got, refusal := d.Fetch(t.Context(), &aCall)
-		if refusal != nil || got.Verdict != want || got.Drifted != (verdict == call.Allow) || got.Level != policy.User {
-			t.Errorf("%v: got %+v, %v", verdict, got, refusal)
+		for _, state := range []policy.ToolState{policy.Drifted, policy.Accepted} {
+			d := newDecider(t, policy.Options{Store: store, Source: said{call.Allow, policy.Recommended, state}})
+			changed := aCall
+			changed.Changed = state == policy.Accepted
+			for range 2 {
+				got, refusal := d.Fetch(t.Context(), &changed)
+				if refusal != nil || got.Verdict != want || got.Drifted != (verdict == call.Allow) ||
+					got.Level != policy.User {
+					t.Errorf("%v: got %+v, %v", verdict, got, refusal)
+				}
+			}
+			if got, refusal := d.Fetch(t.Context(), &aCall); state == policy.Accepted &&
+				(refusal != nil || got.Verdict != verdict || got.Drifted) {
+				t.Errorf("%v for others: got %+v, %v", verdict, got, refusal)
+			}
 		}
 	}
 }

@@ -41,7 +41,7 @@ type App struct {
 
 	ports     ports
 	fleets    fleets
-	tools     toolset
+	tools     toolParts
 	auth      authentication
 	operators operators // of the admin API
 	persons   persons   // people that sign in with a browser

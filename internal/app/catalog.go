@@ -11,8 +11,8 @@ import (
 	"github.com/capgate/capgate/policy/catalog"
 )
 
-// toolset has the tools of capabilities.
-type toolset struct {
+// toolParts has the tools of capabilities.
+type toolParts struct {
 	catalog   *catalog.Catalog
 	discovery *catalog.Discoverer
 	listing   *listing.Server

@@ -8,6 +8,7 @@ import (
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/fleetplan"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/toolset"
 )
 
 // mcpFeature has the front door of MCP.
@@ -43,6 +44,7 @@ func (p *App) mcp(cfg *config.Config, first *fleetplan.Plan) mcptools.Config {
 func mcpOf(cfg *config.Config, of *fleetplan.Plan) mcp.Settings {
 	s := cfg.MCP
 	s.Names, s.PublicURL, s.Own = mcp.NewNames(of.Names), cfg.PublicURL, ownOf(cfg)
+	s.Toolsets = toolset.New(cfg.Toolsets)
 	if cfg.Multi {
 		for i := range cfg.Issuers {
 			s.Issuers = append(s.Issuers, cfg.Issuers[i].URL)

@@ -80,6 +80,7 @@ type Call struct {
 	Method     Method  // kind of RPC
 	Dialect    Dialect // dialect of the caller; Auto if Method is Other
 	Opened     bool    // the gateway has made Session for this call
+	Changed    bool    // the tool has changed since the caller's toolset described it
 	Capability string  // routing key; "" until it is known
 	Tool       string  // tool_name; "" if the RPC has none
 	Session    string  // session_id, or metadata x-session-id for RPCs without the field; "" if there is none

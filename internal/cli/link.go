@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -36,7 +37,8 @@ func newLinkCommand(std stdio) *cobra.Command {
 	l := &clientEntry{}
 	c := &cobra.Command{Use: "link CLIENT", Short: "connect an MCP client to a gateway", Long: linkHelp,
 		Example: linkExample}
-	c.Flags().StringVar(&l.URL, "url", "http://localhost:8080/mcp", "`URL` of the gateway's public port; /mcp is added if it lacks it")
+	c.Flags().StringVar(&l.URL, "url", "http://localhost:8080/mcp",
+		"`URL` of the gateway's public port; /mcp is added if it lacks it")
 	c.Flags().StringVar(&l.Name, "name", "capgate", "`name` of the entry")
 	c.Flags().BoolVar(&l.Key, "key", false, "send an API key or a token")
 	c.Flags().BoolVar(&l.writes, "write", false, "add the entry to the client's file")
@@ -84,8 +86,8 @@ func (l *clientEntry) check(args []string) (*mcpclients.Client, error) {
 // withPath returns a URL with the path of MCP. A URL that a user copies from a browser often lacks it.
 func withPath(text string) string {
 	u, err := url.Parse(text)
-	if err != nil || strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/mcp") {
-		return text
+	if err != nil || strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/mcp") || path.Base(path.Dir(u.Path)) == "mcp" {
+		return text // with the name of a toolset, too
 	}
 	return u.JoinPath("mcp").String()
 }

@@ -43,6 +43,7 @@ func TestLinkCompletesTheURL(t *testing.T) {
 		"https://capgate.example.com/":             "https://capgate.example.com/mcp",
 		"https://example.com/capgate/":             "https://example.com/capgate/mcp",
 		"https://example.com/capgate/mcp":          "https://example.com/capgate/mcp",
+		"https://example.com/capgate/mcp/support":  "https://example.com/capgate/mcp/support",
 		"https://example.com/mcp/":                 "https://example.com/mcp/",
 		"http://localhost:8080?capability=weather": "http://localhost:8080/mcp?capability=weather",
 	} {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/capgate/capgate/internal/lib/strictyaml"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/toolset"
 )
 
 // Identity are settings of callers that are not in the file.
@@ -64,6 +65,9 @@ func (c *Config) checkCallers(at strictyaml.At) {
 			}
 		}
 	}
+	toolset.CheckAll(at.Field("toolsets"), c.Toolsets, func(id string) bool {
+		return unknown(id) || !c.Multi && id != tenant.Default
+	})
 	c.checkReserved(at.Field("fleets"), unknown)
 }
 

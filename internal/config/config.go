@@ -24,6 +24,7 @@ import (
 	"github.com/capgate/capgate/internal/telemetry/tracing"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/tenant/token"
+	"github.com/capgate/capgate/internal/toolset"
 	"github.com/capgate/capgate/policy/extauthz"
 	"github.com/capgate/capgate/router"
 )
@@ -84,6 +85,8 @@ type Config struct {
 	REST rest.Config `yaml:"rest" restart:"yes"`
 	// The tools of callers over MCP.
 	MCP mcp.Settings `yaml:"mcp"`
+	// Named lists of tools for callers over MCP, at /mcp/NAME; at most 64 of a tenant. Default none.
+	Toolsets []toolset.Toolset `yaml:"toolsets"`
 	// Origins of pages that may call from browsers. Default none.
 	CORS cors.Config `yaml:"cors" restart:"yes"`
 	// Files over HTTP. All fields but max_size should be the same for all replicas.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -17,6 +18,8 @@ import (
 	"github.com/capgate/capgate/internal/registry/sources"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/tenant/token"
+	"github.com/capgate/capgate/internal/toolschema"
+	"github.com/capgate/capgate/internal/toolset"
 	"github.com/capgate/capgate/policy/approvals/webhook"
 )
 
@@ -103,6 +106,9 @@ func types() map[reflect.Type]*strictyaml.Kind {
 				{"type": "array", "items": texted(tenantOrAll), "uniqueItems": true}}}},
 		reflect.TypeFor[tenant.Hash](): {Name: "a hash", Parse: parseHash,
 			Schema: only(`^(hmac-)?sha256:[0-9a-fA-F]{64}$`)},
+		reflect.TypeFor[toolschema.Hash](): {Name: "a hash", Parse: parseToolHash, Schema: only(`^[0-9a-f]{64}$`)},
+		reflect.TypeFor[toolset.Arguments](): {Name: "a mapping", Read: readArguments,
+			Schema: map[string]any{"type": "object", "minProperties": 1, "maxProperties": 32}},
 		reflect.TypeFor[time.Time](): {Name: "a time", Parse: parseTime, Schema: only(`^[0-9]{4}-[0-9]{2}-[0-9]{2}T`)},
 		reflect.TypeFor[netip.Prefix](): {Name: "an IP address or prefix", Parse: parsePrefix,
 			Schema: only(`^[0-9a-fA-F:.]+(/[0-9]+)?$`)},
@@ -181,6 +187,9 @@ func texts() map[string]*strictyaml.Kind {
 		"capability or *": textKind("capability or *", texted(`^([*]|`+label+`)$`), checkCapabilityOrAll),
 		"pattern":         textKind("pattern", nil, checkPattern),
 		"tool":            textKind("tool or *", texted(`^([*]|[^*]+)$`), checkTool),
+		"tool_pattern":    textKind("tool or pattern", texted(`^[^ ]+$`), toolset.CheckToolPattern),
+		"tool_name":       textKind("name", texted(`^[A-Za-z0-9_.-]{1,128}$`), toolset.CheckToolName),
+		"toolset":         textKind("name", texted(`^[a-z0-9][a-z0-9_-]{0,62}$`), toolset.CheckName),
 		"tool_prefix":     textKind("name", texted(word), checkToolPrefix),
 		"service":         textKind("gRPC service", texted(service+`$`), checkService),
 		"method":          textKind("gRPC method", only(service+`/([A-Za-z_][A-Za-z0-9_]*|[*])$`), checkMethod),
@@ -238,6 +247,26 @@ func parseHash(s string) (any, string) {
 	hash, ok := tenant.ParseHash(s)
 	return hash, unless(ok, "is not a hash; it must be sha256: or hmac-sha256: and 64 hexadecimal digits, as "+
 		"capgate keys new prints it")
+}
+
+// parseToolHash parses the hash of a tool.
+func parseToolHash(s string) (any, string) {
+	hash, ok := toolschema.ParseHash(s)
+	return hash, unless(ok, "%.80q is not the hash of a tool; it has 64 hexadecimal digits, as capgate catalog show "+
+		"prints it", s)
+}
+
+// readArguments reads fixed arguments of a tool.
+func readArguments(d *strictyaml.Decoder, at strictyaml.Place, v reflect.Value) {
+	var text json.RawMessage
+	if d.JSON(&text)(at); text == nil {
+		return // there is an error
+	}
+	args, err := toolset.ParseArguments(text)
+	if err != nil {
+		d.Fail(at, "%s", err)
+	}
+	v.Set(reflect.ValueOf(args))
 }
 
 func parseTime(s string) (any, string) {

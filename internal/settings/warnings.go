@@ -51,7 +51,7 @@ func Check(file string, data []byte) (s *Settings, warnings []string, err error)
 	if c.Multi && c.Redis.URL == config.Default().Redis.URL {
 		warnings = append(warnings, forgets(c))
 	}
-	warnings = slices.Concat(warnings, ListenerWarnings(c), c.Warnings(), answerRuleWarnings(c))
+	warnings = slices.Concat(warnings, ListenerWarnings(c), c.Warnings(), answerRuleWarnings(c), s.toolsetWarnings())
 	for i := range c.Fleets {
 		f := &c.Fleets[i]
 		if text := s.allowsNothing(f); text != "" {

@@ -215,7 +215,11 @@ func (f *Filter) approvalRequest(m *request) *approvals.Request {
 		of := f.cfg.Describe(m.call.Capability, m.call.Tool)
 		r.Description, r.Change, r.Schema = of.Description, of.Change, of.Schema
 	}
-	if m.decision.Drifted && m.why == "" {
+	switch {
+	case !m.decision.Drifted || m.why != "":
+	case m.call.Changed:
+		r.Why = "the tool has changed since its toolset described it"
+	default:
 		r.Why = "the tool has changed since it was last accepted"
 	}
 	return r

@@ -6,6 +6,7 @@ import (
 	"context"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"google.golang.org/grpc/codes"
 
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/frontdoor/request"
@@ -28,6 +29,7 @@ type invocation struct {
 	results   Results // form of the tool's results
 	rest      []byte  // fields of an MCP server's response other than its result_json; nil means none
 
+	changed bool              // the tool has changed since its toolset described it
 	feature bool              // it is not the call of a tool
 	tasks   bool              // the client accepts a task as result
 	urls    bool              // the client can show URLs to its user
@@ -68,7 +70,11 @@ func (h *Handler) call(ctx context.Context, req *sdk.CallToolRequest) (sdk.Resul
 		}
 	}
 	i, err := h.invocationOf(ctx, x, req)
-	if err != nil {
+	switch {
+	case isArgumentError(err):
+		request.Rejected(ctx, codes.InvalidArgument, status.InfoOf(err).GetReason())
+		return argumentError(err, x.read.isStateless()), nil
+	case err != nil:
 		return nil, err
 	}
 	problem.Called(ctx)
@@ -141,7 +147,7 @@ const (
 // invocationOf returns the call of a request.
 func (h *Handler) invocationOf(ctx context.Context, x *exchange, req *sdk.CallToolRequest) (*invocation, error) {
 	p := req.Params
-	capability, tool, ok := h.settings.Load().Names.Resolve(ctx, p.Name, h.cfg.Catalog)
+	capability, tool, ok := h.toolOf(ctx, p.Name)
 	if !ok || len(p.Name) > maxName {
 		return nil, h.hidden(ctx, p.Name, "")
 	}
@@ -159,11 +165,15 @@ func (h *Handler) invocationOf(ctx context.Context, x *exchange, req *sdk.CallTo
 	case args[0] != '{':
 		return nil, invalidParams("arguments must be a JSON object")
 	}
+	args, changed, err := h.fill(ctx, x, capability, tool, args)
+	if err != nil {
+		return nil, err
+	}
 	i, err := h.newInvocation(x, capability, tool, args)
 	if err != nil {
 		return nil, err
 	}
-	i.name, i.tasks, i.results = p.Name, h.takesTasks(x), results
+	i.name, i.tasks, i.results, i.changed = p.Name, h.takesTasks(x), results, changed
 	h.readRound(i, req.Session, p.RequestState, p.InputResponses)
 	return i, nil
 }

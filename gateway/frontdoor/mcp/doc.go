@@ -11,6 +11,7 @@
 //	listen.go    streams that notify clients of changes of their list
 //	events.go    responses as events, and heartbeats of long requests
 //	features.go  lists and calls of what servers offer besides tools: prompts.go, resources.go, uris.go
+//	toolset.go   the tools of a toolset, at /mcp/NAME
 //	search.go    tools that find and call other tools, for callers with many tools
 //	call.go      tools/call: one call of a capability; result.go converts its result and the files in it
 //	invoke.go    calls the capability, unary or streaming

@@ -74,14 +74,13 @@ const maxNamed = 1000
 
 // namesIn returns the names of the tools of a capability that the caller of ctx may use; empty means all capabilities.
 func (h *Handler) namesIn(ctx context.Context, capability string) (all []string) {
-	names := h.settings.Load().Names
 	// After an error, the rejection suggests no tool.
 	_ = h.cfg.Catalog.Tools(ctx, capability, func(of string, tools []Tool) bool {
 		if capability != "" && of != capability {
 			return false
 		}
 		for i := range tools {
-			if name, ok := names.Of(ctx, of, tools[i].Name, h.cfg.Catalog); ok && len(all) < maxNamed {
+			if name, ok := h.nameOf(ctx, of, tools[i].Name); ok && len(all) < maxNamed {
 				all = append(all, name)
 			}
 		}

@@ -45,8 +45,7 @@ func (h *Handler) list(ctx context.Context, req *sdk.ListToolsRequest) (sdk.Resu
 				"cursor was not issued by this server")
 		}
 	}
-	p := &page{ctx: ctx, h: h, names: h.settings.Load().Names, after: after, tools: []*listedTool{},
-		stateless: exchangeOf(ctx).read.isStateless()}
+	p := &page{ctx: ctx, h: h, after: after, tools: []*listedTool{}, stateless: exchangeOf(ctx).read.isStateless()}
 	if err := h.cfg.Catalog.Tools(ctx, after.capability, p.add); err != nil {
 		return nil, err
 	}
@@ -75,7 +74,6 @@ func listOf(tools []*listedTool, next string) *toolList {
 type page struct {
 	ctx   context.Context //nolint:containedctx // of the request
 	h     *Handler
-	names *Names
 	after place
 	tools []*listedTool
 	last  place
@@ -89,7 +87,7 @@ type page struct {
 func (p *page) add(capability string, tools []Tool) bool {
 	for i := range tools[p.begin(capability, tools):] {
 		t := &tools[p.begin(capability, tools)+i]
-		name, ok := p.names.Of(p.ctx, capability, t.Name, p.h.cfg.Catalog)
+		name, ok := p.h.nameOf(p.ctx, capability, t.Name)
 		if !ok {
 			continue
 		}

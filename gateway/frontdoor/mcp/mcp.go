@@ -18,11 +18,12 @@ import (
 	"github.com/capgate/capgate/internal/lib/tokenbucket"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/toolschema"
+	"github.com/capgate/capgate/internal/toolset"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// Path is the path of MCP.
+// Path is the path of MCP. A toolset is below it.
 const Path = "/mcp"
 
 // Config configures a Handler. Conn, Unary, Catalog, Authenticate, Invokes, and Lists are required.
@@ -46,8 +47,9 @@ type Config struct {
 	// Keys returns the keys of aead.KeyBytes that the replicas share; the first one seals. It may wait until ctx ends.
 	// Without keys, clients get no session and no state.
 	Keys   func(ctx context.Context) [][]byte
-	Tenant func(*http.Request) string // returns the tenant of a request's caller
-	Unix   func(*http.Request) bool   // reports whether a client is connected to a Unix domain socket; optional
+	Tenant func(*http.Request) string   // returns the tenant of a request's caller
+	Groups func(*http.Request) []string // returns the verified groups of a request's caller; optional
+	Unix   func(*http.Request) bool     // reports whether a client is connected to a Unix domain socket; optional
 	// Caller returns the identifier of a request's caller; required with Keys.
 	Caller func(*http.Request) string
 	// Owner returns the UID of a request's tenant, or the network of a client without one; required with Cancel.
@@ -78,7 +80,8 @@ type Settings struct {
 	// Default none.
 	Search Tenants `yaml:"search"`
 
-	Names *Names // nil means the prefix of each tool is the capability's id
+	Names    *Names        // nil means the prefix of each tool is the capability's id
+	Toolsets *toolset.Sets // nil means none
 	// PublicURL is the URL of the gateway for clients, without a final slash; empty means the host of each request.
 	PublicURL string
 	Own       *questions.Own // addresses of the gateway, to which questions must not lead
@@ -106,6 +109,8 @@ type Catalog interface {
 	// Schema returns, from memory, the JSON Schema of a tool's arguments; nil means that it is unknown, or the
 	// capability is not visible to the caller of ctx.
 	Schema(ctx context.Context, capability, tool string) []byte
+	// Hash returns, from memory, the hash of a tool; false means that it is unknown.
+	Hash(capability, tool string) (toolschema.Hash, bool)
 	// Results returns, from memory, the form of a tool's results.
 	Results(capability, tool string) Results
 }
@@ -149,7 +154,13 @@ type Handler struct {
 // New returns a Handler.
 func New(cfg Config) *Handler {
 	cfg.MaxBody, cfg.Stall = cmp.Or(cfg.MaxBody, defaultMaxBody), cmp.Or(cfg.Stall, time.Minute)
-	cfg.Beat = cmp.Or(cfg.Beat, defaultBeat)
+	if cfg.Groups == nil {
+		cfg.Groups = func(*http.Request) []string { return nil }
+	}
+	cfg.Beat, cfg.Catalog = cmp.Or(cfg.Beat, defaultBeat), chosenTools{cfg.Catalog}
+	if cfg.Features != nil {
+		cfg.Features = chosenFeatures{cfg.Features}
+	}
 	h := &Handler{cfg: cfg, capabilities: docpb.NewCapabilityClient(cfg.Conn),
 		files: capgatepb.NewArtifactsClient(cfg.Conn), approvals: capgatepb.NewApprovalsClient(cfg.Conn),
 		forwards: tokenbucket.NewKeyed(maxForwarders, forwardBurst, forwardEvery)}
@@ -221,11 +232,15 @@ func exchangeOf(ctx context.Context) *exchange { return ctx.Value(exchangeKey{})
 // ServeHTTP serves one request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header()["X-Content-Type-Options"] = noSniff
-	if r.URL.Path != Path {
+	if isMetadata(r.URL.Path) {
 		h.metadata(w, r)
 		return
 	}
-	if err := h.cfg.Authenticate(r); err != nil {
+	err := h.cfg.Authenticate(r)
+	if err == nil {
+		r, err = h.choose(r)
+	}
+	if err != nil {
 		h.refuse(w, r, nil, err)
 		return
 	}

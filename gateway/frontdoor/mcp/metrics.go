@@ -80,9 +80,7 @@ func (h *Handler) measured(next sdk.MethodHandler) sdk.MethodHandler {
 		r, begun := exchangeOf(ctx).r, time.Now()
 		of := operation{method: method, revision: RevisionOf(r), unix: h.cfg.Unix != nil && h.cfg.Unix(r)}
 		if c, ok := req.(*sdk.CallToolRequest); ok {
-			if name := c.Params.Name; h.isKnown(ctx, name) {
-				of.tool = name
-			}
+			of.tool = h.knownName(ctx, c.Params.Name)
 		}
 		result, err := next(ctx, method, req)
 		of.failure = failureOf(result, err)
@@ -99,10 +97,17 @@ func RevisionOf(r *http.Request) call.Revision {
 	return call.RevisionOf(r.Header.Get("Mcp-Protocol-Version"))
 }
 
-// isKnown reports whether a tool with a name exists. Other names, which clients choose, have no series.
-func (h *Handler) isKnown(ctx context.Context, name string) bool {
-	capability, tool, ok := h.settings.Load().Names.Resolve(ctx, name, h.cfg.Catalog)
-	return ok && h.cfg.Catalog.Known(capability, tool)
+// knownName returns the name of a tool at Path, also for a request at a toolset; empty means that no tool has the name.
+// Other names, which clients choose, have no series.
+func (h *Handler) knownName(ctx context.Context, name string) string {
+	capability, tool, ok := h.toolOf(ctx, name)
+	if !ok || !h.cfg.Catalog.Known(capability, tool) {
+		return ""
+	}
+	if toolsetOf(ctx) != nil {
+		name, _ = h.settings.Load().Names.Of(ctx, capability, tool, h.cfg.Catalog)
+	}
+	return name
 }
 
 // failureOf returns the error.type of an operation; empty means it succeeded.

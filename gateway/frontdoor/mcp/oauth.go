@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -22,13 +23,19 @@ type protectedResource struct {
 
 // Match implements web.Door. The metadata is only served if there are issuers.
 func (h *Handler) Match(r *http.Request) bool {
-	switch r.URL.Path {
-	case Path:
-		return true
-	case metadataPath, metadataPath + Path:
+	if isMetadata(r.URL.Path) {
 		return len(h.settings.Load().Issuers) > 0
 	}
-	return false
+	return isResource(r.URL.Path)
+}
+
+// isResource reports whether a path is that of MCP, or of a toolset. It need not exist.
+func isResource(path string) bool { return path == Path || toolsetIn(path) != "" }
+
+// isMetadata reports whether a path is that of the metadata of a resource.
+func isMetadata(path string) bool {
+	resource, is := strings.CutPrefix(path, metadataPath)
+	return is && (resource == "" || isResource(resource))
 }
 
 // metadata serves the metadata of the server, which is public.
@@ -38,7 +45,8 @@ func (h *Handler) metadata(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusMethodNotAllowed)
 		return
 	}
-	of, server := h.settings.Load(), protectedResource{Resource: h.Base(r) + Path, Methods: []string{"header"},
+	resource := cmp.Or(strings.TrimPrefix(r.URL.Path, metadataPath), Path)
+	of, server := h.settings.Load(), protectedResource{Resource: h.Base(r) + resource, Methods: []string{"header"},
 		Name: "capgate"}
 	server.Servers = of.Issuers
 	if h.cfg.Scopes != nil {
@@ -80,8 +88,9 @@ func (h *Handler) challenge(r *http.Request, challenge string) string {
 	if len(h.settings.Load().Issuers) == 0 {
 		return challenge
 	}
+	metadata := ` resource_metadata="` + h.Base(r) + metadataPath + r.URL.Path + `"`
 	if scheme, params, more := strings.Cut(challenge, " "); more {
-		return scheme + ` resource_metadata="` + h.Base(r) + metadataPath + Path + `", ` + params
+		return scheme + metadata + ", " + params
 	}
-	return challenge + ` resource_metadata="` + h.Base(r) + metadataPath + Path + `"`
+	return challenge + metadata
 }

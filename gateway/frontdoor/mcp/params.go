@@ -35,7 +35,7 @@ func (h *Handler) checkParams(r *http.Request, m *message) error {
 	if m.tool == "" || !m.isStateless() {
 		return nil
 	}
-	capability, tool, ok := h.settings.Load().Names.Resolve(r.Context(), m.tool, h.cfg.Catalog)
+	capability, tool, ok := h.toolOf(r.Context(), m.tool)
 	if !ok {
 		return nil
 	}

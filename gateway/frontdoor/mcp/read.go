@@ -158,11 +158,11 @@ const (
 	foundCost = 32       // bytes of a value that is found: strictjson has 16 in a list that grows
 )
 
-// find finds the values of the body.
-func (m *message) find(reader *strictjson.Reader) error {
+// find finds the values of the body, or of a part of it.
+func (m *message) find(reader *strictjson.Reader, text []byte) error {
 	var err error
-	if len(m.body) > shortBody {
-		if err = reader.Read(m.body, strictjson.Options{}); err == nil {
+	if len(text) > shortBody {
+		if err = reader.Read(text, strictjson.Options{}); err == nil {
 			done, err := m.held.Decode(reader.Values() * foundCost)
 			if err != nil {
 				return err
@@ -171,7 +171,7 @@ func (m *message) find(reader *strictjson.Reader) error {
 		}
 	}
 	if err == nil {
-		err = reader.Read(m.body, strictjson.Options{Keep: true})
+		err = reader.Read(text, strictjson.Options{Keep: true})
 	}
 	if err != nil {
 		return refused(http.StatusBadRequest, jsonrpc.CodeParseError, "INVALID_BODY", "the message "+err.Error())
@@ -183,7 +183,7 @@ func (m *message) find(reader *strictjson.Reader) error {
 func (m *message) parse(header http.Header) error {
 	reader := strictjson.Get()
 	defer reader.Release()
-	if err := m.find(reader); err != nil {
+	if err := m.find(reader, m.body); err != nil {
 		return err
 	}
 	root := reader.Root()

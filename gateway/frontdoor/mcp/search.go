@@ -42,7 +42,8 @@ func searchList() []*listedTool {
 			"names, descriptions and input schemas. Call one of them with " + callTool + ".",
 			Extras: manifest.Extras{Annotations: hintsOf(&Tool{ReadOnly: true, Idempotent: true})},
 			InputSchema: json.RawMessage(`{"type":"object","properties":{"query":{"type":"string","description":` +
-				`"words to look for"},"limit":{"type":"integer","minimum":1,"maximum":50,"default":10}},"required":["query"]}`)},
+				`"words to look for"},"limit":{"type":"integer","minimum":1,"maximum":50,"default":10}},` +
+				`"required":["query"]}`)},
 		{Name: callTool, Description: "Calls a tool that " + searchTools + " has found.",
 			InputSchema: json.RawMessage(`{"type":"object","properties":{"name":{"type":"string","description":` +
 				`"name of the tool"},"arguments":{"type":"object","description":"as its input schema has them"}},` +
@@ -115,10 +116,10 @@ func (h *Handler) search(ctx context.Context, x *exchange, p *sdk.CallToolParams
 		return nil, invalidParams("search_tools takes the arguments query, a string of at most 1 KiB, and limit, 1 " +
 			"to 50")
 	}
-	words, all, names := wordsOf(query), []found{}, h.settings.Load().Names
+	words, all := wordsOf(query), []found{}
 	err := h.cfg.Catalog.Tools(ctx, "", func(capability string, tools []Tool) bool {
 		for i := range tools {
-			name, ok := names.Of(ctx, capability, tools[i].Name, h.cfg.Catalog)
+			name, ok := h.nameOf(ctx, capability, tools[i].Name)
 			if score := scoreOf(words, name, tools[i].Description); ok && score > 0 {
 				schema := objectSchema(tools[i].InputSchema)
 				one := found{Name: name, Description: tools[i].Description, InputSchema: schema, score: score}

@@ -1,5 +1,5 @@
-// Package registry serves the capabilities of a caller as MCP servers, in the form of the MCP registry's API, which
-// clients read to find servers. It is read-only.
+// Package registry serves the toolsets and the capabilities of a caller as MCP servers, in the form of the MCP
+// registry's API, which clients read to find servers. It is read-only.
 //
 //	registry.go  the door and its routes
 //	server.go    an entry
@@ -40,6 +40,9 @@ type MCP interface {
 	Served() bool
 	// Base returns the URL of the gateway for a client, without a final slash.
 	Base(*http.Request) string
+	// Toolsets returns the names of the toolsets that the caller of a request may use, sorted. The error is a gRPC
+	// status.
+	Toolsets(*http.Request) ([]string, error)
 }
 
 // Door is the front door. It implements web.Door.
@@ -82,8 +85,22 @@ func (d *Door) list(w http.ResponseWriter, r *http.Request) {
 		problem.Write(w, r, invalid("limit is a number from 1 to 100, and search a text of at most 200 bytes"))
 		return
 	}
+	sets, err := d.mcp.Toolsets(r)
+	if err != nil {
+		problem.Write(w, r, problem.Of(err))
+		return
+	}
+	wanted := func(e *entry) bool {
+		return e.is(query.Get("version")) && strings.Contains(strings.ToLower(e.Server.Name), search)
+	}
 	answer, next := listed{Servers: []entry{}}, query.Get("cursor")
-	for range maxReads {
+	if after, among := strings.CutPrefix(next, toolsetPrefix); among || next == "" {
+		answer.Servers, next = d.toolsets(r, sets, after, limit, wanted), ""
+		if n := len(answer.Servers); n == limit { // further toolsets, or the capabilities, follow
+			next = answer.Servers[n-1].id()
+		}
+	}
+	for reads := 0; reads < maxReads && len(answer.Servers) < limit; reads++ {
 		page, err := d.catalog.ListCapabilities(r.Context(), &capgatepb.ListCapabilitiesRequest{
 			PageSize: int32(limit - len(answer.Servers)), PageToken: next}) //nolint:gosec // at most maxPage
 		if err != nil {
@@ -91,13 +108,11 @@ func (d *Door) list(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		for _, c := range page.GetCapabilities() {
-			e := d.entryOf(r, c)
-			if !e.is(query.Get("version")) || !strings.Contains(strings.ToLower(e.Server.Name), search) {
-				continue
+			if e := d.entryOf(r, c); wanted(&e) {
+				answer.Servers = append(answer.Servers, e)
 			}
-			answer.Servers = append(answer.Servers, e)
 		}
-		if next = page.GetNextPageToken(); next == "" || len(answer.Servers) == limit {
+		if next = page.GetNextPageToken(); next == "" {
 			break
 		}
 	}
@@ -155,6 +170,9 @@ func (d *Door) find(w http.ResponseWriter, r *http.Request) (e entry, ok bool) {
 	if len(id) > maxSearch || namespace != namespaceOf(d.mcp.Base(r)) || id == "" {
 		problem.Write(w, r, problem.NoSuchPath())
 		return e, false
+	}
+	if set, is := strings.CutPrefix(id, toolsetPrefix); is {
+		return d.findToolset(w, r, set)
 	}
 	found, err := d.catalog.GetCapability(r.Context(), &capgatepb.GetCapabilityRequest{CapabilityId: id})
 	if err != nil {

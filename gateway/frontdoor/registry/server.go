@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/capgate/capgate/gateway/frontdoor/mcp"
+	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/frontdoor/web"
 	"github.com/capgate/capgate/internal/lib/untrusted"
 	"github.com/capgate/capgate/internal/tenant"
@@ -80,21 +81,64 @@ func (e *entry) is(version string) bool {
 	return version == "" || version == latest || version == onlyVersion
 }
 
-// entryOf returns a capability as a server. The tools of all capabilities are at one URL. A caller with an API key
-// needs it there as well.
+// entryOf returns a capability as a server. The tools of all capabilities are at one URL.
 func (d *Door) entryOf(r *http.Request, c *capgatepb.Capability) entry {
-	base := d.mcp.Base(r)
-	at := remote{Type: "streamable-http", URL: base + mcp.Path}
-	if tenant.IsKeyID(web.Of(r).Identity.Key) {
-		at.Headers = []input{{"Authorization", "Bearer, a space, and an API key of the gateway", true, true}}
-	}
 	description := "Tools: " + strings.Join(c.GetTools(), ", ")
 	if len(c.GetTools()) == 0 {
 		description = "Tools that cannot be listed yet"
 	}
-	return entry{server{schema, namespaceOf(base) + "/" + c.GetId(), untrusted.Clip(c.GetId(), maxText),
+	return d.newEntry(r, c.GetId(), c.GetId(), description, mcp.Path)
+}
+
+// newEntry returns an entry with a remote at a path. A caller with an API key needs it there as well.
+func (d *Door) newEntry(r *http.Request, id, title, description, path string) entry {
+	base := d.mcp.Base(r)
+	at := remote{Type: "streamable-http", URL: base + path}
+	if tenant.IsKeyID(web.Of(r).Identity.Key) {
+		at.Headers = []input{{"Authorization", "Bearer, a space, and an API key of the gateway", true, true}}
+	}
+	return entry{server{schema, namespaceOf(base) + "/" + id, untrusted.Clip(title, maxText),
 		untrusted.Clip(description, maxText), onlyVersion, []remote{at}},
 		map[string]registration{"io.modelcontextprotocol.registry/official": {"active", true}}}
+}
+
+// toolsetPrefix is the beginning of the id of a toolset, which no capability has in its id, and of the cursor after it.
+const toolsetPrefix = "toolset."
+
+// toolset returns a toolset as a server, at its own URL.
+func (d *Door) toolset(r *http.Request, name string) entry {
+	return d.newEntry(r, toolsetPrefix+name, name, "A list of tools", mcp.Path+"/"+name)
+}
+
+// toolsets returns at most limit of the toolsets after one, that are wanted.
+func (d *Door) toolsets(r *http.Request, names []string, after string, limit int, wanted func(*entry) bool) []entry {
+	all := []entry{}
+	for _, name := range names {
+		if e := d.toolset(r, name); name > after && len(all) < limit && wanted(&e) {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// findToolset returns a toolset of the caller, or responds with a problem.
+func (d *Door) findToolset(w http.ResponseWriter, r *http.Request, name string) (e entry, ok bool) {
+	names, err := d.mcp.Toolsets(r)
+	switch {
+	case err != nil:
+		problem.Write(w, r, problem.Of(err))
+	case !slices.Contains(names, name):
+		problem.Write(w, r, problem.NoSuchPath())
+	default:
+		return d.toolset(r, name), true
+	}
+	return e, false
+}
+
+// id returns the name of a server without its namespace.
+func (e *entry) id() string {
+	_, id, _ := strings.Cut(e.Server.Name, "/")
+	return id
 }
 
 // namespaceOf returns the host of a URL with its labels in reverse order, as names of servers have it.

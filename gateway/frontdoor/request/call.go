@@ -18,6 +18,9 @@ type Call struct {
 	// Asked is called once, beside the relay, if the call needs an approval. It returns how long the call waits for
 	// the answer, and may block until the call ends. If nil, the metadata of the call sets the wait.
 	Asked func(call.Approval) (wait time.Duration)
+	// Changed means that the tool has changed since the front door described it to the client. The call needs an
+	// approval if it would be allowed.
+	Changed bool
 }
 
 type callKey struct{}

@@ -19,6 +19,7 @@ type Inherited struct {
 	Client          filter.Client
 	IdempotencyKeys []string
 	Asked           func(call.Approval) (wait time.Duration)
+	Changed         bool
 }
 
 // Inherit adds the data of the request of ctx to a call.
@@ -31,9 +32,10 @@ func Inherit(ctx context.Context, q *relay.Request) {
 	v.recorded.Store(true)
 	q.Hold = &v.results
 	q.Value = &v.Inherited
-	if c := request.CallOf(ctx); len(c.IdempotencyKeys) > 0 || c.Signature != "" || c.Asked != nil {
+	if c := request.CallOf(ctx); len(c.IdempotencyKeys) > 0 || c.Signature != "" || c.Asked != nil || c.Changed {
 		own := v.Inherited
 		own.Signature, own.IdempotencyKeys, own.Asked = c.Signature, c.IdempotencyKeys, c.Asked
+		own.Changed = c.Changed
 		q.Value = &own
 	}
 }

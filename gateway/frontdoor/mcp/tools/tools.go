@@ -24,6 +24,8 @@ import (
 	"github.com/capgate/capgate/internal/idempotency"
 	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/toolschema"
+	"github.com/capgate/capgate/internal/toolset"
 	"github.com/capgate/capgate/policy/catalog"
 	"github.com/capgate/capgate/router"
 )
@@ -77,16 +79,23 @@ type Door struct {
 	*mcp.Handler // nil means no MCP
 	tools        toolsOf
 	stop         context.CancelFunc // ends streams of changes
-	names        atomic.Pointer[mcp.Names]
+	named        atomic.Pointer[named]
 }
 
-// Set changes the settings for new requests. Changed names of tools count as a changed list.
+// named holds the settings that the names of tools depend on.
+type named struct {
+	names    *mcp.Names
+	toolsets *toolset.Sets
+}
+
+// Set changes the settings for new requests. Changed names of tools, and toolsets, count as a changed list.
 func (d *Door) Set(s mcp.Settings) {
 	if d.Handler == nil {
 		return
 	}
 	d.Handler.Set(s)
-	if before := d.names.Swap(s.Names); !reflect.DeepEqual(before, s.Names) {
+	now := &named{s.Names, s.Toolsets}
+	if before := d.named.Swap(now); before != nil && !reflect.DeepEqual(before, now) {
 		d.tools.views.renamed()
 	}
 }
@@ -154,6 +163,7 @@ func New(cfg Config, deps Deps) (*Door, error) {
 		Tasks: newTasks(cfg.Approvals, deps.Stored), Questions: cfg.Questions,
 		Unix:   func(r *http.Request) bool { return web.Of(r).Client.Unix },
 		Tenant: func(r *http.Request) string { return web.Of(r).Identity.Tenant },
+		Groups: func(r *http.Request) []string { return web.Of(r).Identity.Groups() },
 		Caller: func(r *http.Request) string {
 			identity := &web.Of(r).Identity
 			return strings.Join([]string{identity.Tenant, identity.Key, identity.User, identity.Agent}, "\x00")
@@ -332,6 +342,15 @@ func (t toolsOf) Schema(ctx context.Context, capability, tool string) []byte {
 		return nil
 	}
 	return of.Schema.JSON()
+}
+
+// Hash implements mcp.Catalog.
+func (t toolsOf) Hash(capability, tool string) (hash toolschema.Hash, known bool) {
+	if t.Describe == nil {
+		return hash, false
+	}
+	of, known := t.Describe(capability, tool)
+	return of.Hash, known
 }
 
 // Results implements mcp.Catalog.

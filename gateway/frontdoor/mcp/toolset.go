@@ -1,0 +1,261 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/capgate/capgate/gateway/frontdoor/request"
+	"github.com/capgate/capgate/gateway/status"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/plainjson"
+	"github.com/capgate/capgate/internal/lib/strictjson"
+	"github.com/capgate/capgate/internal/manifest"
+	"github.com/capgate/capgate/internal/toolset"
+)
+
+// toolsetIn returns the name of the toolset in a path, as in /mcp/NAME; empty means it has none.
+func toolsetIn(path string) string {
+	name, below := strings.CutPrefix(path, Path+"/")
+	if !below || !toolset.IsName(name) {
+		return ""
+	}
+	return name
+}
+
+type toolsetKey struct{}
+
+// toolsetOf returns the toolset of the request of ctx; nil means it has all tools.
+func toolsetOf(ctx context.Context) *toolset.Set {
+	s, _ := ctx.Value(toolsetKey{}).(*toolset.Set)
+	return s
+}
+
+// choose returns a request with the toolset that its path names, for its caller.
+func (h *Handler) choose(r *http.Request) (*http.Request, error) {
+	name := toolsetIn(r.URL.Path)
+	if name == "" {
+		return r, nil
+	}
+	set := h.settings.Load().Toolsets.Find(name, h.cfg.Tenant(r), h.cfg.Groups(r))
+	if set == nil {
+		return r, refused(http.StatusNotFound, jsonrpc.CodeInvalidRequest, "TOOLSET_UNKNOWN",
+			fmt.Sprintf("there is no toolset %q for this caller; %s has all tools that it may call", name, Path))
+	}
+	return request.With(r, toolsetKey{}, set), nil
+}
+
+// Toolsets returns the names of the toolsets that the caller of a request may use, sorted. The error is a gRPC status:
+// the caller may not list tools.
+func (h *Handler) Toolsets(r *http.Request) (names []string, err error) {
+	if err = h.cfg.Authenticate(r); err == nil {
+		err = h.cfg.Lists(r)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, set := range h.settings.Load().Toolsets.Of(h.cfg.Tenant(r), h.cfg.Groups(r)) {
+		names = append(names, set.Name())
+	}
+	return names, nil
+}
+
+// nameOf returns the name of a tool for the caller of ctx. ok is false for a tool without a name, see Names.Of, or
+// outside of the toolset.
+func (h *Handler) nameOf(ctx context.Context, capability, tool string) (name string, ok bool) {
+	set := toolsetOf(ctx)
+	if set != nil {
+		switch e := set.Entry(capability, tool); {
+		case e == nil:
+			return "", false
+		case e.Name != "":
+			return e.Name, true
+		}
+	}
+	name, ok = h.settings.Load().Names.Of(ctx, capability, tool, h.cfg.Catalog)
+	return name, ok && (set == nil || set.Named(name) == nil)
+}
+
+// toolOf returns the tool with a name, for the caller of ctx. The tool may not exist.
+func (h *Handler) toolOf(ctx context.Context, name string) (capability, tool string, ok bool) {
+	set, names := toolsetOf(ctx), h.settings.Load().Names
+	if set == nil {
+		return names.Resolve(ctx, name, h.cfg.Catalog)
+	}
+	if e := set.Named(name); e != nil {
+		return e.Capability, e.Tool, true
+	}
+	capability, tool, ok = names.Resolve(ctx, name, h.cfg.Catalog)
+	if e := set.Entry(capability, tool); !ok || e == nil || e.Name != "" {
+		return "", "", false
+	}
+	return capability, tool, true
+}
+
+// fill returns the arguments of a call with those that its toolset fixes, and whether the tool has changed since it was
+// chosen.
+func (h *Handler) fill(ctx context.Context, x *exchange, capability, tool string, args []byte) (
+	full []byte, changed bool, err error) {
+	e := toolsetOf(ctx).Entry(capability, tool)
+	if e == nil {
+		return args, false, nil
+	}
+	if len(e.Arguments) > 0 {
+		reader := strictjson.Get()
+		defer reader.Release()
+		if err = x.read.find(reader, args); err == nil {
+			args, err = e.Fill(args, reader.Root())
+		}
+	}
+	var fixed *toolset.FixedError
+	if errors.As(err, &fixed) {
+		err = status.Error(&call.Refusal{Kind: call.InvalidArgument, Reason: "ARGUMENTS_INVALID", Message: err.Error(),
+			Metadata: map[string]string{"pointer": pointerTo(fixed.Name)}}, call.NotSent)
+	}
+	return args, e.Changed(h.cfg.Catalog.Hash(capability, tool)), err
+}
+
+// pointerTo returns the JSON pointer to a member of the arguments (RFC 6901).
+func pointerTo(name string) string {
+	return "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+}
+
+// chosenTools is a catalog of which a request at a toolset sees the chosen tools, in the form of the toolset.
+type chosenTools struct{ Catalog }
+
+// Tools implements Catalog.
+func (c chosenTools) Tools(ctx context.Context, from string, visit func(capability string, tools []Tool) bool) error {
+	set := toolsetOf(ctx)
+	if set == nil {
+		return c.Catalog.Tools(ctx, from, visit)
+	}
+	return c.Catalog.Tools(ctx, from, func(capability string, tools []Tool) bool {
+		var chosen []Tool
+		for i := range tools {
+			if e := set.Entry(capability, tools[i].Name); e != nil {
+				chosen = append(chosen, c.form(e, capability, tools[i]))
+			}
+		}
+		return len(chosen) == 0 || visit(capability, chosen)
+	})
+}
+
+// form returns a tool in the form of its entry.
+func (c chosenTools) form(e *toolset.Entry, capability string, t Tool) Tool {
+	t.Description, t.InputSchema = cmp.Or(e.Description, t.Description), e.Schema(t.InputSchema)
+	if e.Changed(c.Hash(capability, t.Name)) {
+		t.Extras = marked(t.Extras)
+	}
+	return t
+}
+
+// metaChanged is the member of a tool's _meta that says that the tool has changed since its toolset described it.
+const metaChanged = "dev.capgate/changed"
+
+// marked returns the extras of a tool that has changed.
+func marked(e *manifest.Extras) *manifest.Extras {
+	own := manifest.Extras{}
+	if e != nil {
+		own = *e
+	}
+	meta := map[string]json.RawMessage{}
+	if len(own.Meta) > 0 && json.Unmarshal(own.Meta, &meta) != nil || meta == nil {
+		return e
+	}
+	meta[metaChanged] = json.RawMessage("true")
+	text, err := plainjson.Marshal(meta)
+	if err != nil {
+		return e
+	}
+	own.Meta = text
+	return &own
+}
+
+// Has implements View.
+func (c chosenTools) Has(ctx context.Context, capability, tool string) bool {
+	if set := toolsetOf(ctx); set != nil && set.Entry(capability, tool) == nil {
+		return false
+	}
+	return c.Catalog.Has(ctx, capability, tool)
+}
+
+// Schema implements Catalog.
+func (c chosenTools) Schema(ctx context.Context, capability, tool string) []byte {
+	set, schema := toolsetOf(ctx), c.Catalog.Schema(ctx, capability, tool)
+	if set == nil {
+		return schema
+	}
+	e := set.Entry(capability, tool)
+	if e == nil {
+		return nil
+	}
+	return e.Schema(schema)
+}
+
+// Undiscovered implements Catalog.
+func (c chosenTools) Undiscovered(ctx context.Context, capability string) error {
+	if set := toolsetOf(ctx); set != nil && !set.Has(capability) {
+		return nil
+	}
+	return c.Catalog.Undiscovered(ctx, capability)
+}
+
+// chosenFeatures has the features that a request at a toolset sees: prompts like tools, and the resources of the
+// capabilities of which it has a tool, because results link to them.
+type chosenFeatures struct{ Features }
+
+// Prompts implements Features.
+func (c chosenFeatures) Prompts(ctx context.Context, wait bool) ([]Offer, error) {
+	all, err := c.Features.Prompts(ctx, wait)
+	set := toolsetOf(ctx)
+	if set == nil {
+		return all, err
+	}
+	for i := range all {
+		o := &all[i]
+		var chosen []*manifest.Feature
+		for _, p := range o.Prompts {
+			if set.Entry(o.Capability, manifest.PromptPrefix+p.Name) != nil {
+				chosen = append(chosen, p)
+			}
+		}
+		o.Prompts = chosen
+	}
+	return all, err
+}
+
+// Prompt implements Features.
+func (c chosenFeatures) Prompt(ctx context.Context, capability, prompt string) (known, may bool, err error) {
+	if set := toolsetOf(ctx); set != nil && set.Entry(capability, manifest.PromptPrefix+prompt) == nil {
+		return true, false, nil
+	}
+	return c.Features.Prompt(ctx, capability, prompt)
+}
+
+// Resources implements Features.
+func (c chosenFeatures) Resources(ctx context.Context, wait bool) ([]Offer, error) {
+	all, err := c.Features.Resources(ctx, wait)
+	set := toolsetOf(ctx)
+	if set == nil {
+		return all, err
+	}
+	var chosen []Offer
+	for i := range all {
+		if set.Has(all[i].Capability) {
+			chosen = append(chosen, all[i])
+		}
+	}
+	return chosen, err
+}
+
+// Has implements Features.
+func (c chosenFeatures) Has(ctx context.Context, capability string) bool {
+	set := toolsetOf(ctx)
+	return c.Features.Has(ctx, capability) && (set == nil || set.Has(capability))
+}

@@ -1,0 +1,77 @@
+package toolset
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/capgate/capgate/internal/lib/strictjson"
+)
+
+// Bounds of the fixed arguments of a tool.
+const (
+	maxArguments     = 32
+	maxArgumentBytes = 16 << 10 // of all
+)
+
+// ParseArguments parses a JSON object of fixed arguments.
+func ParseArguments(text []byte) (all Arguments, err error) {
+	var members map[string]json.RawMessage
+	switch err := strictjson.Unmarshal(text, &members); {
+	case len(members) > maxArguments || len(text) > maxArgumentBytes:
+		return nil, fmt.Errorf("there are more than %d arguments, or they have more than %d bytes", maxArguments,
+			maxArgumentBytes)
+	case err != nil || len(members) == 0:
+		return nil, errors.New("must be a mapping, as in {name: value}, of values that JSON can hold")
+	}
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		a := Argument{Name: name, Value: members[name], folded: strictjson.Fold(name)}
+		if a.Name == "" || slices.ContainsFunc(all, func(b Argument) bool { return a.folded == b.folded }) {
+			return nil, fmt.Errorf("the name %.64q is empty, or differs from another one in case alone", a.Name)
+		}
+		all = append(all, a)
+	}
+	return all, nil
+}
+
+// FixedError is the error of a call with an argument that a toolset fixes.
+type FixedError struct{ Name string }
+
+// Error implements error.
+func (e *FixedError) Error() string {
+	return fmt.Sprintf("the argument %.128q has a fixed value in this toolset; leave it out", e.Name)
+}
+
+// Fill returns the arguments of a call with the fixed ones. root is the JSON object args as it was read. An argument of
+// the call with the name of a fixed one, also in another case, is a *FixedError.
+func (e *Entry) Fill(args []byte, root strictjson.Value) ([]byte, error) {
+	for name := range root.Members() {
+		folded := strictjson.Fold(string(name.Bytes()))
+		for i := range e.Arguments {
+			if e.Arguments[i].folded == folded {
+				return nil, &FixedError{string(name.Bytes())}
+			}
+		}
+	}
+	full := bytes.TrimSpace(bytes.TrimSuffix(bytes.TrimSpace(args), []byte("}")))
+	full = append(make([]byte, 0, len(full)+e.Arguments.size()), full...)
+	for i := range e.Arguments {
+		if i > 0 || root.Len() > 0 {
+			full = append(full, ',')
+		}
+		full = append(strictjson.AppendString(full, []byte(e.Arguments[i].Name)), ':')
+		full = append(full, e.Arguments[i].Value...)
+	}
+	return append(full, '}'), nil
+}
+
+// size returns the greatest length of the arguments in JSON: a byte of a name becomes at most six.
+func (a Arguments) size() (n int) {
+	for i := range a {
+		n += 6*len(a[i].Name) + len(a[i].Value) + len(`"":,}`)
+	}
+	return n
+}
