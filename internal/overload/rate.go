@@ -86,6 +86,7 @@ func (s *Shedder) measureDemand() (demands []demand) {
 		}
 		if t.idle > dropAfter && t.running() == 0 {
 			s.shares.Delete(tenant)
+			t.dropped.Store(true)
 			return
 		}
 		holds += unfinished

@@ -215,12 +215,22 @@ func TestForgets(t *testing.T) {
 	t.Parallel()
 	c := newCallers(overload.Config{MaxInFlight: 100})
 	c.bring("stays", 1)
-	c.bring("leaves", 1)
-	c.end("leaves", 1)
+	last, _, _ := c.AdmitCall("leaves", nil)
+	if next, _, _ := c.AdmitCall("leaves", last); next != last {
+		t.Error("the second call of a tenant has another share")
+	}
+	if other, _, _ := overload.New(overload.Config{}).AdmitCall("leaves", last); other == last {
+		t.Error("a share is used by another process")
+	}
+	last.Done()
+	last.Done()
 	for range 600 {
 		c.Tick(overload.Signals{})
 	}
 	if n := c.Tenants(); n != 1 {
 		t.Errorf("%d tenants are known, want the one whose call runs", n)
+	}
+	if next, _, _ := c.AdmitCall("leaves", last); next == last || c.Tenants() != 2 {
+		t.Errorf("a forgotten share is used: %t; %d tenants are known", next == last, c.Tenants())
 	}
 }

@@ -8,7 +8,8 @@ import (
 // Share is one tenant's share of the process.
 type Share struct {
 	shedder *Shedder
-	only    bool // there is no other tenant
+	only    bool        // there is no other tenant
+	dropped atomic.Bool // the tenant has another share, or none
 	started atomic.Int64
 	ended   atomic.Int64
 	tokens  atomic.Int64 // of work that may begin while the rate is limited; negative: a debt

@@ -99,13 +99,17 @@ func (c *Config) inFlight() int64 {
 // Admit begins a call of a tenant. If it is admitted, Share.Done must be called at its end. The tenant "" is a
 // single tenant: no capacity is reserved for others. Admit does not block, and does not keep the string.
 func (s *Shedder) Admit(tenant string) (*Share, Verdict) {
-	t, v, _ := s.AdmitCall(tenant)
+	t, v, _ := s.AdmitCall(tenant, nil)
 	return t, v
 }
 
-// AdmitCall is Admit, and returns the limit for which the call is shed.
-func (s *Shedder) AdmitCall(tenant string) (*Share, Verdict, Limit) {
-	t := s.share(tenant)
+// AdmitCall is Admit, and returns the limit for which the call is shed. last is the share of an earlier call of the
+// tenant, which saves a lookup; nil means none.
+func (s *Shedder) AdmitCall(tenant string, last *Share) (*Share, Verdict, Limit) {
+	t := last
+	if t == nil || t.shedder != s || t.dropped.Load() {
+		t = s.share(tenant)
+	}
 	running := s.inFlight.Add(1)
 	if v, limit := s.decide(t, running); v != Admitted {
 		s.inFlight.Add(-1)

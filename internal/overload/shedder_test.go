@@ -225,7 +225,7 @@ func TestWhoHoldsTheMemory(t *testing.T) {
 			t.Errorf("short of memory, bodies: %v and %v", heavy, light)
 		}
 	}
-	_, _, limit := c.AdmitCall("heavy")
+	_, _, limit := c.AdmitCall("heavy", nil)
 	if limit != overload.Memory {
 		t.Errorf("shed by the limit %v", limit)
 	}

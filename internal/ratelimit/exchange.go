@@ -83,7 +83,7 @@ func (l *Limiter) forget(a *tenantState) {
 
 // end removes a tenant's state. The caller holds mu.
 func (a *tenantState) end() {
-	a.gone = true
+	a.gone.Store(true)
 	a.limiter.tenants.CompareAndDelete(a.owner.ID, a)
 	p := a.plan.Load()
 	for i := range p.rules {

@@ -136,8 +136,25 @@ func (l *Limiter) Refund(s *tenant.Settings, c *call.Call) {
 	}
 }
 
+// handle is the state of a tenant and its plan for the settings in whose slot it is.
+type handle struct {
+	state *tenantState
+	plan  *plan
+}
+
 // rules returns a tenant's state and its plan for the settings.
 func (l *Limiter) rules(s *tenant.Settings) (*tenantState, *plan) {
+	h, ok := s.Slots.Limits.Load().(*handle)
+	if ok && h.state.limiter == l && h.state.plan.Load() == h.plan && !h.state.gone.Load() {
+		return h.state, h.plan
+	}
+	a, p := l.findRules(s)
+	s.Slots.Limits.Store(&handle{a, p})
+	return a, p
+}
+
+// findRules is rules without the slot.
+func (l *Limiter) findRules(s *tenant.Settings) (*tenantState, *plan) {
 	var a *tenantState
 	if known, ok := l.tenants.Load(s.ID); ok {
 		if a = known.(*tenantState); a.owner.UID != s.UID() {

@@ -258,12 +258,12 @@ func TestAllPlacesAreTaken(t *testing.T) {
 		if n := m.commands - before; n > 1 {
 			t.Errorf("%d questions to the store for a call too many, want 1", n)
 		}
-		shadow := *s
+		shadow := &tenant.Settings{ID: s.ID, Limits: s.Limits}
 		shadow.Limits.Shadow = true
 		seen := false
 		for range 20 {
 			var p ratelimit.Permit
-			if refusal, ok := l.Take(&shadow, &call.Call{}, 0, &p); refusal != nil || !ok {
+			if refusal, ok := l.Take(shadow, &call.Call{}, 0, &p); refusal != nil || !ok {
 				t.Fatal("refused", refusal, ok)
 			}
 			_, would := p.Shadowed()

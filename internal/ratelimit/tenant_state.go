@@ -19,12 +19,12 @@ type tenantState struct {
 	plan    atomic.Pointer[plan]
 
 	mu          sync.Mutex
-	due         []*scope // scopes with demands
-	waiting     []func() // calls to resume after the next exchange
-	scheduled   bool     // it is in the limiter's queue
-	late        bool     // the store's response is late
-	valueScopes int      // scopes of one value
-	gone        bool
+	due         []*scope    // scopes with demands
+	waiting     []func()    // calls to resume after the next exchange
+	scheduled   bool        // it is in the limiter's queue
+	late        bool        // the store's response is late
+	valueScopes int         // scopes of one value
+	gone        atomic.Bool // it is removed; set under mu
 }
 
 // plan has a tenant's limits. It is immutable.
@@ -154,7 +154,7 @@ func (a *tenantState) scopeFor(r *rule, value string) *scope {
 	if s, ok := r.values.by.Load(value); ok {
 		return s.(*scope)
 	}
-	if a.gone || a.valueScopes >= maxTenantScopes || a.limiter.valueScopes.Load() >= maxScopes {
+	if a.gone.Load() || a.valueScopes >= maxTenantScopes || a.limiter.valueScopes.Load() >= maxScopes {
 		return r.values.others
 	}
 	a.valueScopes++

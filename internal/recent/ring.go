@@ -2,6 +2,7 @@ package recent
 
 import (
 	"encoding/hex"
+	"slices"
 	"strconv"
 	"time"
 
@@ -12,24 +13,25 @@ import (
 // maxWord bounds each text of a call, in bytes. Most are callers'.
 const maxWord = 128
 
-// maxTexts bounds the texts of a call together, in bytes. Seven of them are names that the gateway gives.
-const maxTexts = (numTexts-7)*maxWord + 7*24
+// commonTexts is the memory for the texts of a call that a slot has at first, in bytes. It is enough for most calls.
+// Small slots stay in the caches of a processor.
+const commonTexts = 256
 
 // slot has one call. It holds no memory but its own: the texts of a record are parts of the call's headers.
 type slot struct {
-	seq  uint64
-	next int32 // the next newer one of its flow; none: it is the newest
-	sent bool  // it is published, or does not have to be
-
-	ended    int64 // Unix time, nanoseconds
-	took     time.Duration
-	in, out  int64
+	seq      uint64
+	next     int32 // the next newer one of its flow; none: it is the newest
 	attempts int32
-	trace    telemetry.TraceID
+	sent     bool // it is published, or does not have to be
 	traced   bool
 	replayed bool
-	ends     [numTexts]uint16
-	texts    [maxTexts]byte
+
+	lens    [numTexts]uint8 // of the texts
+	texts   []byte          // all texts, one after the other; grows for long ones
+	ended   int64           // Unix time, nanoseconds
+	took    time.Duration
+	in, out int64
+	trace   telemetry.TraceID
 }
 
 // none is the index of no slot.
@@ -40,11 +42,26 @@ func (s *slot) set(rec *telemetry.Record) {
 	s.ended, s.took = rec.Started.Add(rec.Ended).UnixNano(), rec.Ended
 	s.in, s.out, s.attempts = rec.BytesIn, rec.BytesOut, int32(rec.Attempts)
 	s.trace, s.traced, s.replayed = rec.Trace, rec.Traced, rec.Replayed
-	n, summary := 0, rec.Summary()
-	for i, text := range texts(summary) {
-		n += copy(s.texts[n:], cut(*text))
-		s.ends[i] = uint16(n)
+	all, n := texts(rec.Summary()), 0
+	for i, text := range all {
+		size := len(cut(*text))
+		s.lens[i] = uint8(size)
+		n += size
 	}
+	s.texts = slices.Grow(s.texts[:0], n)[:n]
+	n = 0
+	for i, text := range all {
+		if size := int(s.lens[i]); size > 0 {
+			n += copy(s.texts[n:], (*text)[:size])
+		}
+	}
+}
+
+// clone returns a copy with its own texts.
+func (s *slot) clone() slot {
+	own := *s
+	own.texts = slices.Clone(s.texts)
+	return own
 }
 
 // cut returns the beginning of a text, at most maxWord bytes.
@@ -56,10 +73,10 @@ func (s *slot) call(replica, process string) Call {
 		ID: process + "-" + strconv.FormatUint(s.seq, 10), Ended: time.Unix(0, s.ended).UTC(), Replica: replica,
 		Took: s.took, Attempts: int(s.attempts), BytesIn: s.in, BytesOut: s.out, Traced: s.traced, Replayed: s.replayed,
 	}
-	from := uint16(0)
+	rest := s.texts
 	for i, text := range texts(&c.Summary) {
-		*text = untrusted.UTF8(string(s.texts[from:s.ends[i]]))
-		from = s.ends[i]
+		*text = untrusted.UTF8(string(rest[:s.lens[i]]))
+		rest = rest[s.lens[i]:]
 	}
 	if !s.trace.IsZero() {
 		c.Trace = hex.EncodeToString(s.trace[:])

@@ -40,8 +40,10 @@ type flow struct {
 
 func newRing(keep int) *ring {
 	r := &ring{slots: make([]slot, keep), owners: map[string]*owner{}, other: newOwner("")}
+	memory := make([]byte, keep*commonTexts)
 	for i := range r.slots {
 		r.slots[i].next = int32(i) + 1
+		r.slots[i].texts = memory[i*commonTexts : i*commonTexts : (i+1)*commonTexts]
 	}
 	r.slots[keep-1].next = none
 	return r
@@ -185,7 +187,7 @@ func (r *ring) take(sent map[int32]uint64) (taken []slot) {
 				return taken
 			}
 			s := &r.slots[at]
-			taken = append(taken, *s)
+			taken = append(taken, s.clone())
 			sent[at] = s.seq
 			s.sent = true
 			r.unsent--
@@ -212,7 +214,7 @@ func (r *ring) all() (all []slot) {
 		o := r.at(i)
 		for _, f := range o.flows {
 			for at := f.first; f.calls > 0 && at != none; at = r.slots[at].next {
-				all = append(all, r.slots[at])
+				all = append(all, r.slots[at].clone())
 			}
 		}
 	}

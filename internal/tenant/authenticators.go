@@ -85,6 +85,9 @@ func (i *Authenticators) authenticator(c Credentials) (Kind, Authenticator) {
 	if c.Peer != nil && i.Certificates != nil {
 		return KindCertificate, i.Certificates
 	}
+	if c.Proof.keyOf(i.File, c.Credential) != nil {
+		return KindKey, i.File
+	}
 	switch id, _, ok := ParseCredential(c.Credential); {
 	case ok && i.Stored != nil && !i.File.has(id):
 		return KindKey, i.Stored

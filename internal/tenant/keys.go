@@ -63,8 +63,10 @@ type table struct {
 // second hash. The digest never leaves the process.
 type cachedKey struct {
 	Key
-	stored   bool      // the key is from the store
-	settings *Settings // settings of the tenant, if that is in the configuration
+	stored   bool        // the key is from the store
+	of       *Keys       // Keys that the key is from; nil: it is from the store
+	settings *Settings   // settings of the tenant, if that is in the configuration
+	removed  atomic.Bool // of does not have the key any more
 	verified atomic.Pointer[[sha256.Size]byte]
 }
 
@@ -83,9 +85,11 @@ func NewKeys(now func() time.Time) *Keys {
 func (k *Keys) Replace(keys []Key, of map[string]*Settings, pepper []byte) {
 	next := &table{pepper: pepper, keys: make(map[string]*cachedKey, len(keys))}
 	for i := range keys {
-		next.keys[keys[i].ID] = &cachedKey{Key: keys[i], settings: of[keys[i].Tenant]}
+		next.keys[keys[i].ID] = &cachedKey{Key: keys[i], of: k, settings: of[keys[i].Tenant]}
 	}
-	k.known.Store(next)
+	for _, key := range k.known.Swap(next).keys {
+		key.removed.Store(true)
+	}
 }
 
 // Lookup authenticates a caller. Tenant and Key of the result are strings of Keys, User and Agent those of the
@@ -124,6 +128,9 @@ func (k *Keys) Find(id string) *Key {
 func (k *Keys) has(id string) bool { return k.known.Load().keys[id] != nil }
 
 func (k *Keys) identify(c Credentials) (Identity, *call.Refusal) {
+	if key := c.Proof.keyOf(k, c.Credential); key != nil {
+		return key.authenticate(c, key.settings, k.now)
+	}
 	id, secret, ok := ParseCredential(c.Credential)
 	if !ok {
 		return Identity{}, refusedCredential

@@ -36,6 +36,14 @@ func (p *Proof) proves(k *cachedKey, credential string) bool {
 	return differ == 0
 }
 
+// keyOf returns the key of k that the credential matched last, if k still has it.
+func (p *Proof) keyOf(k *Keys, credential string) *cachedKey {
+	if p == nil || p.key == nil || p.key.of != k || p.key.removed.Load() || !p.proves(p.key, credential) {
+		return nil
+	}
+	return p.key
+}
+
 // remember records that a credential has matched k.
 func (p *Proof) remember(k *cachedKey, credential string) {
 	if p != nil {

@@ -32,6 +32,12 @@ func TestAProofIsOfOneKey(t *testing.T) {
 	show("another key", otherCredential, true)
 	show("the key again", credential, true)
 
+	if _, _, refusal := keysOf(nil, other).Lookup(tenant.Credentials{Credential: credential,
+		Proof: proof}); refusal == nil {
+		t.Error("a proof is valid for other keys")
+	}
+	show("the key, after that", credential, true)
+
 	changed := key
 	changed.Hash = other.Hash
 	keys.Replace([]tenant.Key{changed}, nil, nil)

@@ -7,6 +7,7 @@ type Settings struct {
 	Disabled     bool   // calls for the tenant are rejected
 	Capabilities Grants // visible capabilities; others look as if they did not exist
 	Limits       Limits // limits of its callers
+	Slots        Slots
 
 	uid string // of a tenant in the store; unique also among tenants that had the same id
 }

@@ -147,6 +147,30 @@ func TestOneGroupForATenant(t *testing.T) {
 	}
 }
 
+// TestFlowsAreDropped: when there are too many tenants, each gets a new group, also if its settings are the same. So it
+// does in another gateway.
+func TestFlowsAreDropped(t *testing.T) {
+	t.Parallel()
+	f, end := newFilter()
+	defer end()
+	acme := &tenant.Settings{ID: "acme"}
+	group := f.GroupOf(acme)
+	if f.GroupOf(acme) != group || f.GroupOf(&tenant.Settings{ID: "acme"}) != group {
+		t.Error("a tenant's second call has another group")
+	}
+	for i := range 1 << 16 {
+		f.GroupOf(&tenant.Settings{ID: fmt.Sprint(i)})
+	}
+	if f.GroupOf(acme) == group {
+		t.Error("a dropped group is used")
+	}
+	other, end := newFilter()
+	defer end()
+	if other.GroupOf(acme) == f.GroupOf(acme) {
+		t.Error("two gateways have one group")
+	}
+}
+
 // TestMemory: a call is charged to its tenant, and rejected where that has no room.
 func TestMemory(t *testing.T) {
 	t.Parallel()

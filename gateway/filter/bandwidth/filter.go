@@ -31,12 +31,16 @@ type Filter struct {
 	relay  Relay
 	single atomic.Pointer[tenant.Settings] // settings of a gateway without tenants; nil means no limits
 
+	unlimited *tenant.Settings // of a gateway without tenants and limits
+
 	known sync.Map // tenant → *flow
 	many  atomic.Int64
 }
 
 // New returns a Filter. Attach must be called before the first call.
-func New(cfg Config) *Filter { return &Filter{cfg: cfg} }
+func New(cfg Config) *Filter {
+	return &Filter{cfg: cfg, unlimited: &tenant.Settings{ID: tenant.Default}}
+}
 
 // Attach sets the relay of the streams.
 func (f *Filter) Attach(r Relay) { f.relay = r }

@@ -14,6 +14,8 @@ import (
 
 // flow is the bandwidth state of a tenant.
 type flow struct {
+	filter   *Filter
+	dropped  atomic.Bool // it is not among the known ones any more
 	group    *relay.Group
 	settings atomic.Pointer[tenant.Settings] // settings from which the group's rate was set
 	joined   atomic.Uint64                   // number of calls with a rate
@@ -35,21 +37,21 @@ func (f *Filter) GroupOf(settings *tenant.Settings) *relay.Group {
 		settings = f.single.Load()
 	}
 	if settings == nil {
-		settings = unlimited
+		settings = f.unlimited
 	}
 	return f.of(settings).group
 }
 
-// unlimited holds the settings of a gateway without tenants and limits.
-var unlimited = &tenant.Settings{ID: tenant.Default}
-
 // of returns the flow of a tenant with these settings.
 func (f *Filter) of(settings *tenant.Settings) *flow {
-	var fl *flow
-	if known, ok := f.known.Load(settings.ID); ok {
-		fl = known.(*flow)
-	} else {
-		fl = f.add(settings)
+	fl, ok := settings.Slots.Bandwidth.Load().(*flow)
+	if !ok || fl.filter != f || fl.dropped.Load() {
+		if known, ok := f.known.Load(settings.ID); ok {
+			fl = known.(*flow)
+		} else {
+			fl = f.add(settings)
+		}
+		settings.Slots.Bandwidth.Store(fl)
 	}
 	// The number of replicas is refreshed every askReplicas calls.
 	before := fl.settings.Load()
@@ -82,7 +84,7 @@ func (f *Filter) update(settings *tenant.Settings) {
 func (f *Filter) UpdateSingle(settings *tenant.Settings) {
 	f.single.Store(settings)
 	if settings == nil {
-		settings = unlimited
+		settings = f.unlimited
 	}
 	f.update(settings)
 }
@@ -117,16 +119,25 @@ func (f *Filter) setRate(fl *flow, l *tenant.Limits) {
 }
 
 func (f *Filter) add(settings *tenant.Settings) *flow {
-	id, fl := strings.Clone(settings.ID), &flow{}
+	id, fl := strings.Clone(settings.ID), &flow{filter: f}
 	fl.group = f.relay.NewGroup(func() {
 		f.cfg.Metrics.Tenant(id).Limited(call.BytesPerSecond, fl.settings.Load().Limits.Shadow)
 	}, f.cfg.Accounts.Of(id))
 	known, loaded := f.known.LoadOrStore(id, fl)
 	if !loaded && f.many.Add(1) > manyFlows {
-		f.known.Clear()
+		f.dropAll()
 		f.many.Store(0)
 	}
 	return known.(*flow)
+}
+
+// dropAll drops all flows. A flow without its mark is still known.
+func (f *Filter) dropAll() {
+	f.known.Range(func(id, fl any) bool {
+		f.known.Delete(id)
+		fl.(*flow).dropped.Store(true)
+		return true
+	})
 }
 
 // declare creates the series of a tenant's limits before the first rejection.

@@ -10,8 +10,9 @@ import (
 
 // Shedder decides which calls to shed. *overload.Shedder implements it.
 type Shedder interface {
-	// AdmitCall must not block. An admitted call has a share until the share's Done.
-	AdmitCall(tenant string) (*overload.Share, overload.Verdict, overload.Limit)
+	// AdmitCall must not block. An admitted call has a share until the share's Done. last is the share of an earlier
+	// call of the tenant; nil means none.
+	AdmitCall(tenant string, last *overload.Share) (*overload.Share, overload.Verdict, overload.Limit)
 }
 
 // logLines is the maximum number of log lines of shed calls per second. All shed calls are counted.
@@ -37,13 +38,7 @@ func (f *Filter) Admit(c *filter.Call, s *State) filter.Step {
 	if f.shedder == nil {
 		return filter.Continue
 	}
-	who := c.Info.Tenant
-	if c.Principal.Settings == nil {
-		who = "" // there are no other tenants
-	}
-	var verdict overload.Verdict
-	var limit overload.Limit
-	s.share, verdict, limit = f.shedder.AdmitCall(who)
+	verdict, limit := f.admit(c, s)
 	if verdict == overload.Admitted {
 		return filter.Continue
 	}
@@ -52,6 +47,21 @@ func (f *Filter) Admit(c *filter.Call, s *State) filter.Step {
 		return c.Reject(filter.OverFairShare)
 	}
 	return c.Reject(filter.Overloaded)
+}
+
+// admit begins a call, with the last share of its tenant if there is one.
+func (f *Filter) admit(c *filter.Call, s *State) (verdict overload.Verdict, limit overload.Limit) {
+	settings := c.Principal.Settings
+	if settings == nil { // there are no other tenants
+		s.share, verdict, limit = f.shedder.AdmitCall("", nil)
+		return verdict, limit
+	}
+	last, _ := settings.Slots.Capacity.Load().(*overload.Share)
+	s.share, verdict, limit = f.shedder.AdmitCall(c.Info.Tenant, last)
+	if s.share != nil && s.share != last {
+		settings.Slots.Capacity.Store(s.share)
+	}
+	return verdict, limit
 }
 
 // Done implements filter.Filter.
