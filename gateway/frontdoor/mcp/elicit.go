@@ -44,7 +44,8 @@ func (x *exchange) elicits() bool {
 // hasStream reports whether requests can be sent on the stream of a call.
 func (x *exchange) hasStream() bool {
 	m := x.read
-	return !m.isStateless() && acceptedOf(x.r.Header).events && (m.streams || x.memory != nil)
+	return !m.isStateless() && acceptedOf(x.r.Header).events &&
+		(m.streams || x.memory != nil || isFeatureCall(m.method))
 }
 
 // serverRequest is a JSON-RPC request of the server.

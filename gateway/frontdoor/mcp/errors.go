@@ -14,6 +14,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/frontdoor/request"
+	"github.com/capgate/capgate/gateway/questions"
 	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/lib/nearest"
 )
@@ -99,6 +100,9 @@ func problemOf(r *http.Request, err error) problem.Problem {
 	}
 	p := problem.Of(err).In(r)
 	p.JSONRPC = status.JSONRPC(codes.Code(code.Code_value[p.Code]))
+	if p.Reason == questions.Missing && p.Metadata[questions.Required] != "" && isStateless(r) {
+		p.JSONRPC = sdk.CodeMissingRequiredClientCapabilities
+	}
 	return p
 }
 
@@ -114,8 +118,9 @@ type errorData struct {
 	RequestID  string            `json:"request_id,omitempty"`
 	TraceID    string            `json:"trace_id,omitempty"`
 
+	RequiredCapabilities json.RawMessage `json:"requiredCapabilities,omitempty"` // of the client
+
 	*sdk.UnsupportedProtocolVersionData
-	*sdk.MissingRequiredClientCapabilityData
 }
 
 // rpcOf returns an error for the SDK, and records the rejection of the request.
@@ -132,11 +137,18 @@ func rpcOf(r *http.Request, err error) *jsonrpc.Error {
 		of.UnsupportedProtocolVersionData = &sdk.UnsupportedProtocolVersionData{Supported: versions(),
 			Requested: fmt.Sprintf("%.32s", r.Header.Get("Mcp-Protocol-Version"))}
 	case sdk.CodeMissingRequiredClientCapabilities:
-		of.MissingRequiredClientCapabilityData = &sdk.MissingRequiredClientCapabilityData{
-			RequiredCapabilities: &sdk.ClientCapabilities{Extensions: map[string]any{tasksExtension: map[string]any{}}}}
+		of.RequiredCapabilities = requiredBy(&p)
 	}
 	data, _ := json.Marshal(of) // strings and numbers can always be encoded
 	return &jsonrpc.Error{Code: p.JSONRPC, Message: p.Detail, Data: data}
+}
+
+// requiredBy returns the capabilities that a client must declare: those for questions of a server, or for tasks.
+func requiredBy(p *problem.Problem) json.RawMessage {
+	if text := p.Metadata[questions.Required]; text != "" {
+		return json.RawMessage(text)
+	}
+	return json.RawMessage(`{"extensions":{"` + tasksExtension + `":{}}}`)
 }
 
 // encoded returns the result or the error of a request for the SDK.

@@ -76,14 +76,25 @@ func (h *Handler) features(req sdk.Request) func(context.Context) (sdk.Result, e
 	return nil
 }
 
+// newFeature returns the call of a feature with the metadata of a request.
+func (h *Handler) newFeature(x *exchange, capability, name string, args []byte) (*invocation, error) {
+	i, err := h.newInvocation(x, capability, name, args)
+	if err == nil {
+		i.feature, i.results = true, Results{Relayed: true}
+	}
+	return i, err
+}
+
 // callFeature makes the call of a feature. The result is for a client that must act first; if it is nil, the JSON of
 // the feature's result is returned.
 func (h *Handler) callFeature(ctx context.Context, i *invocation) ([]byte, sdk.Result, error) {
-	i.feature, i.results = true, Results{Relayed: true}
 	problem.Called(ctx)
 	reply, asked, err := h.approve(ctx, i)
 	switch {
 	case asked != nil || err != nil:
+		return nil, asked, err
+	case i.requestsInput():
+		asked, err = i.input()
 		return nil, asked, err
 	case reply.GetError() != "":
 		return nil, nil, grpcstatus.Error(codes.FailedPrecondition, reply.GetError())

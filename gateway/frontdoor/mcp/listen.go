@@ -171,7 +171,12 @@ func (h *Handler) listen(ctx context.Context, req *sdk.SubscriptionsListenReques
 const primedVersion = "2025-11-25"
 
 // hasStreams reports whether the protocol revision of a request has sessions, where GET opens an event stream.
-func hasStreams(r *http.Request) bool { return r.Header.Get("Mcp-Protocol-Version") < statelessVersion }
+func hasStreams(r *http.Request) bool { return !isStateless(r) }
+
+// isStateless reports whether the revision of a request has no sessions.
+func isStateless(r *http.Request) bool {
+	return r.Header.Get("Mcp-Protocol-Version") >= statelessVersion
+}
 
 // opensEvents reports whether a request opens a stream of events.
 func opensEvents(r *http.Request) bool {

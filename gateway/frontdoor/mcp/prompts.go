@@ -138,7 +138,7 @@ func (h *Handler) getPrompt(ctx context.Context, req *sdk.GetPromptRequest) (sdk
 	if p.Arguments != nil {
 		args, _ = json.Marshal(p.Arguments) // strings can always be encoded
 	}
-	i, err := h.newInvocation(x, capability, manifest.PromptPrefix+prompt, args)
+	i, err := h.newFeature(x, capability, manifest.PromptPrefix+prompt, args)
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +179,7 @@ func (h *Handler) complete(ctx context.Context, req *sdk.CompleteRequest) (sdk.R
 	if err != nil {
 		return nil, invalidParams("ref is not valid")
 	}
-	i, err := h.newInvocation(x, capability, manifest.Complete, args)
+	i, err := h.newFeature(x, capability, manifest.Complete, args)
 	if err != nil {
 		return nil, err
 	}

@@ -242,6 +242,9 @@ func (m *message) readParams(params strictjson.Value, header http.Header) error 
 		m.meta.read(meta)
 	}
 	m.readAccept(header)
+	if v, ok := params.Get("inputResponses"); ok && v.Kind() == strictjson.Object && v.Len() > 0 {
+		m.inputs = v.Raw()
+	}
 	switch m.method {
 	case "initialize":
 		if capabilities, ok := params.Get("capabilities"); ok {
@@ -252,9 +255,6 @@ func (m *message) readParams(params strictjson.Value, header http.Header) error 
 	case "tools/call":
 		if name, ok := params.Get("name"); ok && name.Kind() == strictjson.String && len(name.Bytes()) <= maxName {
 			m.tool = string(name.Bytes())
-		}
-		if v, ok := params.Get("inputResponses"); ok && v.Kind() == strictjson.Object && v.Len() > 0 {
-			m.inputs = v.Raw()
 		}
 		m.call = m.readDirect(params, header)
 	case "subscriptions/listen":

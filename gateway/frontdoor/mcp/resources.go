@@ -106,7 +106,7 @@ func (h *Handler) readResource(ctx context.Context, req *sdk.ReadResourceRequest
 	if err != nil {
 		return nil, unknownResource(x, p.URI)
 	}
-	i, err := h.newInvocation(x, capability, manifest.ReadResource, args)
+	i, err := h.newFeature(x, capability, manifest.ReadResource, args)
 	if err != nil {
 		return nil, err
 	}

@@ -127,7 +127,7 @@ func (v *server) call(ctx context.Context, req *docpb.InvokeRequest, told chan<-
 	tenant, own := first(md, filter.TenantHeader), first(md, filter.OwnSessionHeader)
 	session := cmp.Or(req.GetSessionId(), first(md, filter.SessionHeader))
 	asks := v.asker(first(md, questions.Metadata), req.GetToolName())
-	if op.method != callTool {
+	if op.method == manifest.Complete {
 		asks.kinds = 0
 	}
 	of := attempted{tenant: tenant, session: session, own: own, trace: trace, op: op, told: told, seen: seen,
@@ -215,6 +215,9 @@ func (v *server) attempt(ctx context.Context, of attempted) (_ *toolResult, lost
 		return nil, true, upstream.Rejected(call.Unavailable, "the MCP server has ended its session")
 	case refused != nil && code != 0:
 		return nil, false, unusable(refused)
+	}
+	if err := v.lacking(ex); err != nil {
+		return nil, false, err
 	}
 	return nil, false, ex.failureStatus(of.seen)
 }

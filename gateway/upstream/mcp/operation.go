@@ -24,7 +24,7 @@ const (
 type operation struct {
 	method  string
 	meta    sdk.Meta          // of the request
-	answers questions.Answers // to the questions of an earlier result; only for a tool
+	answers questions.Answers // to the questions of an earlier result; not for a completion
 	// send sends the request. Its error counts only if there is no response.
 	send func(ctx context.Context, cs *sdk.ClientSession, meta sdk.Meta) error
 	// read converts the result. If whole is true, it includes the rest.
@@ -64,11 +64,13 @@ func promptOf(name string, arguments json.RawMessage) (*operation, error) {
 	if err := manifest.CheckPrompt(name); err != nil {
 		return nil, invalidArguments("the prompt cannot be got: " + err.Error())
 	}
-	return &operation{method: getPrompt, read: read[promptResult],
-		send: func(ctx context.Context, cs *sdk.ClientSession, meta sdk.Meta) error {
-			_, err := cs.GetPrompt(ctx, &sdk.GetPromptParams{Name: name, Arguments: texts, Meta: meta})
-			return err
-		}}, nil
+	op := &operation{method: getPrompt, read: read[promptResult]}
+	op.send = func(ctx context.Context, cs *sdk.ClientSession, meta sdk.Meta) error {
+		_, err := cs.GetPrompt(ctx, &sdk.GetPromptParams{Name: name, Arguments: texts, Meta: meta,
+			InputResponses: responsesOf(op.answers.Responses), RequestState: op.answers.State})
+		return err
+	}
+	return op, nil
 }
 
 func resourceOf(arguments json.RawMessage) (*operation, error) {
@@ -81,11 +83,13 @@ func resourceOf(arguments json.RawMessage) (*operation, error) {
 	if err := manifest.CheckURI(of.URI); err != nil {
 		return nil, invalidArguments("the resource cannot be read: " + err.Error())
 	}
-	return &operation{method: manifest.ReadResource, read: read[resourceResult],
-		send: func(ctx context.Context, cs *sdk.ClientSession, meta sdk.Meta) error {
-			_, err := cs.ReadResource(ctx, &sdk.ReadResourceParams{URI: of.URI, Meta: meta})
-			return err
-		}}, nil
+	op := &operation{method: manifest.ReadResource, read: read[resourceResult]}
+	op.send = func(ctx context.Context, cs *sdk.ClientSession, meta sdk.Meta) error {
+		_, err := cs.ReadResource(ctx, &sdk.ReadResourceParams{URI: of.URI, Meta: meta,
+			InputResponses: responsesOf(op.answers.Responses), RequestState: op.answers.State})
+		return err
+	}
+	return op, nil
 }
 
 func completionOf(arguments json.RawMessage) (*operation, error) {
@@ -137,8 +141,8 @@ func read[T any, R interface {
 	featureResult
 }](raw []byte, _ bool) (*toolResult, error) {
 	var asks result
-	if strictjson.Unmarshal(raw, &asks) == nil && (asks.Type == "input_required" || len(asks.Requests) > 0) {
-		return &toolResult{failure: needsInput}, nil
+	if strictjson.Unmarshal(raw, &asks) == nil && asks.requestsInput() {
+		return asks.requested(), nil
 	}
 	of := R(new(T))
 	if err := strictjson.Unmarshal(raw, of); err != nil {

@@ -15,7 +15,7 @@ import (
 // maxError is the maximum length of a tool's own error, in bytes.
 const maxError = 16 << 10
 
-// needsInput is the error of a tool that requests input, which its caller cannot provide.
+// needsInput is the error of a tool, a prompt or a resource that requests input, which its caller cannot provide.
 const needsInput = "the tool requests input from its caller (elicitation, sampling or roots), which this client does " +
 	"not offer, or mcp_server.questions does not allow"
 
@@ -54,6 +54,14 @@ type result struct {
 	State      string            `json:"requestState"`
 }
 
+// requestsInput reports whether a result is a request for input.
+func (r *result) requestsInput() bool { return r.Type == "input_required" || len(r.Requests) > 0 }
+
+// requested returns the request for input.
+func (r *result) requested() *toolResult {
+	return &toolResult{failure: needsInput, input: &input{raw: r.Requests, State: r.State}}
+}
+
 // resultOf converts a result: to the structured content, if everything else is text; to the text, if there is nothing
 // else; otherwise to an object with content and structuredContent, as in MCP. Numbers keep their digits. If whole is
 // true, the rest is included.
@@ -62,8 +70,8 @@ func resultOf(raw []byte, whole bool) (*toolResult, error) {
 	if err := json.Unmarshal(raw, &r); err != nil || raw[0] != '{' {
 		return nil, errNoResult
 	}
-	if r.Type == "input_required" || len(r.Requests) > 0 {
-		return &toolResult{failure: needsInput, input: &input{raw: r.Requests, State: r.State}}, nil
+	if r.requestsInput() {
+		return r.requested(), nil
 	}
 	if string(r.Structured) == "null" {
 		r.Structured = nil
