@@ -216,7 +216,8 @@ console-types: setup
 	bin/node/node_modules/.bin/openapi-typescript openapi/admin.json --output bin/console/schema.d.ts >/dev/null
 
 # The pictures that the documentation shows, of all that the test keeps.
-PICTURES = home-wide-light home-wide-dark fleets-wide-light inbox-wide-light inbox-phone-light inbox-phone-dark
+PICTURES = home-wide-light home-wide-dark fleets-wide-light inbox-wide-light inbox-phone-light inbox-phone-dark \
+	inbox-history-wide-light tenants-acme-wide-light connect-wide-light calls-phone-dark
 
 .PHONY: console-dev
 console-dev: console-build ## the console from its sources, with reload, before `capgate demo` or the gateway at CAPGATE_ADMIN

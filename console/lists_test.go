@@ -15,6 +15,8 @@ func lists(t *testing.T, b *browsertest.Browser) {
 		Wrong, Files                                            []string
 		Down, About, Address, Shared, Back, ToolsAbout, Retried string
 		Defused, Arrow, Found                                   string
+		Usable, Past                                            string
+		Sorted, Waiting                                         []string
 		InSight, Kept, Curl                                     bool
 		FleetNodes, NodesAtEnd, ToolNodes, More, Create         int
 		Idle, Fleets, Tools                                     float64 // of a core, and seconds of it
@@ -52,6 +54,11 @@ func lists(t *testing.T, b *browsertest.Browser) {
 	if saw.Retried != "/v1/webhooks/dead:retry" || !slices.Equal(saw.Files, []string{"audit.csv", "audit.json"}) ||
 		!slices.Equal(saw.Rows, []int{251, 250}) || !strings.Contains(saw.Defused, `"'=HYPERLINK(""http://evil""`) {
 		t.Errorf("%q, %q, %v rows, the last %q", saw.Retried, saw.Files, saw.Rows, saw.Defused)
+	}
+	if saw.Usable != "Tools of callers (100+)" || saw.Past != "#/calls?query=req-of-last-week&when=7d" ||
+		!slices.Equal(saw.Sorted, []string{"#/audit?sort=Who", "ascending", "#/audit?sort=-Who", "descending"}) ||
+		len(saw.Waiting) == 0 || slices.ContainsFunc(saw.Waiting, func(s string) bool { return s != "pending" }) {
+		t.Errorf("%q; %q; %q; %q", saw.Usable, saw.Past, saw.Sorted, saw.Waiting)
 	}
 	if !saw.Kept || !saw.Curl || saw.Arrow != "Matrix" || saw.Create != 0 || len(saw.Off) != 2 ||
 		saw.Off[0] != float64(0) || saw.Off[1] != "#/policies" {

@@ -1,8 +1,9 @@
 // Questions before changes, fields, and what a role may not do.
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { Problem } from "../api/client";
+import type { Problem } from "../api/client";
 import { ChooseTenant } from "./ChooseTenant";
+import { asProblem } from "./load";
 import { Badge, Dialog, Empty, Failure, Field, type Tone } from "./parts";
 import { useSession } from "./session";
 import { inWords } from "./Untrusted";
@@ -24,10 +25,6 @@ export function Trouble({ problem, retry, what }: { problem: Problem | undefined
   if (problem?.reason === "TENANT_REQUIRED") return <ChooseTenant />;
   return <Failure problem={problem} {...(retry ? { retry } : {})} />;
 }
-
-/** asProblem is what was thrown, as a Problem. */
-export const asProblem = (err: unknown) =>
-  err instanceof Problem ? err : new Problem(0, "PAGE_FAILED", err instanceof Error ? err.message : String(err));
 
 interface Question {
   title: string;

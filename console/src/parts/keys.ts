@@ -47,7 +47,10 @@ export function useKeys(keys: Record<string, () => void>, chords?: Record<string
       if (now.chords && e.key === "g") second = Date.now() + 1500;
       // Enter and Space belong to the button or link that has the focus.
       if ((e.key === "Enter" || e.key === " ") && at.closest("button, a, summary")) return;
-      own(now.keys, e.key)?.();
+      const act = own(now.keys, e.key);
+      if (!act) return;
+      e.preventDefault(); // a field that takes the focus now does not get the key
+      act();
     };
     window.addEventListener("keydown", pressed);
     return () => window.removeEventListener("keydown", pressed);

@@ -5,8 +5,10 @@ import type { Problem } from "../api/client";
 import type { FeedState } from "../api/events";
 import { own } from "./own";
 import { keysOf } from "./pieces";
+import type { Value } from "./sorted";
 import { setTitle } from "./title";
 import { inWords } from "./Untrusted";
+import { useSorted } from "./useSorted";
 import { useVirtual } from "./virtual";
 
 export { own };
@@ -91,6 +93,8 @@ export interface Column<T> {
   cell(row: T): ComponentChildren;
   /** num aligns right, tight does not wrap: not for untrusted texts; wide takes almost a third, some a fifth. */
   kind?: "num" | "wide" | "some" | "tight";
+  /** by is what the title sorts the rows by; undefined: it is no button. */
+  by?: (row: T) => Value;
 }
 
 /**
@@ -103,49 +107,66 @@ export function Table<T>({
   rows,
   keyOf,
   empty,
+  more,
 }: {
   label: string;
   columns: Column<T>[];
   rows: T[];
   keyOf(row: T): string;
   empty?: ComponentChildren;
+  /** Loads further rows, of which a sorted table needs all. */
+  more?: (() => void) | undefined;
 }) {
   const body = useRef<HTMLTableSectionElement>(null);
-  const keys = useMemo(() => keysOf(rows, keyOf), [rows]);
+  const { sorted, partly, orderOf, press } = useSorted(columns, rows, more);
+  const keys = useMemo(() => keysOf(sorted, keyOf), [sorted]);
   const { pieces, all } = useVirtual(body, keys, 48);
   if (rows.length === 0) return <Empty>{empty ?? "There are none."}</Empty>;
   return (
-    <table class="table" aria-label={label} aria-rowcount={all ? undefined : rows.length + 1}>
-      <thead>
-        <tr aria-rowindex={all ? undefined : 1}>
-          {columns.map((c) => (
-            <th scope="col" class={c.kind}>
-              {c.title}
-            </th>
-          ))}
-        </tr>
-      </thead>
-      <tbody ref={body}>
-        {pieces.map((p) =>
-          "gap" in p ? (
-            // biome-ignore lint/a11y/noAriaHiddenOnFocusable: a gap takes no focus
-            <tr key={`gap ${p.before}`} class="gap" aria-hidden="true">
-              <td colSpan={columns.length}>
-                <div style={{ height: `${p.gap}px` }} />
-              </td>
-            </tr>
-          ) : (
-            <tr key={"row " + keys[p.at]} data-row={keys[p.at]} aria-rowindex={all ? undefined : p.at + 2}>
-              {columns.map((c) => (
-                <td class={c.kind} data-title={c.title}>
-                  <div>{c.cell(rows[p.at]!)}</div>
+    <>
+      {partly && (
+        <p class="dim small" role="status">
+          Only the {rows.length.toLocaleString("en")} rows that are loaded are sorted. There are more.
+        </p>
+      )}
+      <table class="table" aria-label={label} aria-rowcount={all ? undefined : rows.length + 1}>
+        <thead>
+          <tr aria-rowindex={all ? undefined : 1}>
+            {columns.map((c) => (
+              <th scope="col" class={c.kind} aria-sort={orderOf(c)}>
+                {c.by ? (
+                  <button type="button" class="sort" onClick={() => press(c)}>
+                    {c.title}
+                  </button>
+                ) : (
+                  c.title
+                )}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody ref={body}>
+          {pieces.map((p) =>
+            "gap" in p ? (
+              // biome-ignore lint/a11y/noAriaHiddenOnFocusable: a gap takes no focus
+              <tr key={`gap ${p.before}`} class="gap" aria-hidden="true">
+                <td colSpan={columns.length}>
+                  <div style={{ height: `${p.gap}px` }} />
                 </td>
-              ))}
-            </tr>
-          ),
-        )}
-      </tbody>
-    </table>
+              </tr>
+            ) : (
+              <tr key={"row " + keys[p.at]} data-row={keys[p.at]} aria-rowindex={all ? undefined : p.at + 2}>
+                {columns.map((c) => (
+                  <td class={c.kind} data-title={c.title}>
+                    <div>{c.cell(sorted[p.at]!)}</div>
+                  </td>
+                ))}
+              </tr>
+            ),
+          )}
+        </tbody>
+      </table>
+    </>
   );
 }
 

@@ -100,7 +100,7 @@ export function Find({ onClose }: { onClose(): void }) {
           >
             <span class="kind dim small">{f.kind}</span>
             <span class="what">
-              <Untrusted text={f.text} mono={f.kind !== "Page"} most={80} />
+              <Untrusted text={f.text} mono={!["Page", "Search"].includes(f.kind)} most={80} />
               {f.about && <span class="dim small"> {inWords(f.about, 160)}</span>}
             </span>
           </a>
@@ -113,9 +113,9 @@ export function Find({ onClose }: { onClose(): void }) {
             ? `Not searched, because the gateway did not answer: ${failed.join(", ")}.`
             : wanted.length < 2
               ? "Two letters or more search everything that you may see."
-              : found.length
-                ? ""
-                : "Nothing fits. Calls are among the last ones that the gateway keeps."}
+              : found.every((f) => f.kind === "Search")
+                ? "Nothing fits in the lists and among the last calls."
+                : ""}
       </p>
     </Dialog>
   );

@@ -58,7 +58,7 @@ const Brand = () => (
 export function SideBar({ theme, onHelp }: Bar) {
   const parts = useHash();
   return (
-    <div class="side">
+    <aside class="side" aria-label="Sidebar">
       <Brand />
       <nav aria-label="Screens">
         {useRoutes().map((r) => (
@@ -72,7 +72,7 @@ export function SideBar({ theme, onHelp }: Bar) {
         </div>
         <Person />
       </div>
-    </div>
+    </aside>
   );
 }
 

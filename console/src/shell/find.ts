@@ -186,6 +186,17 @@ export function pagesOf(me: Me, query: string): Found[] {
     .map((r) => ({ kind: "Page", text: r.title, about: "", to: "#/" + r.path }));
 }
 
+/** past leads to the search of the calls of days, which takes too long for each letter. */
+const past = (query: string): Found => ({
+  kind: "Search",
+  text: "Calls of the last 7 days",
+  about: `with ${query}`,
+  to: withQuery("#/calls", [
+    ["query", query],
+    ["when", "7d"],
+  ]),
+});
+
 /** find searches all lists that the person may read. Each fails by itself. */
 export async function find(me: Me, tenant: string, query: string, signal: AbortSignal): Promise<Results> {
   const wide = can(me, "viewer", allTenants);
@@ -203,5 +214,7 @@ export async function find(me: Me, tenant: string, query: string, signal: AbortS
       }
     }),
   );
-  return { found: inOrder([...pagesOf(me, query), ...parts.flat()], query), failed };
+  const found = inOrder([...pagesOf(me, query), ...parts.flat()], query);
+  if (!found.some((f) => f.kind === "Call")) found.push(past(query));
+  return { found, failed };
 }

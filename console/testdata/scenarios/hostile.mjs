@@ -45,7 +45,7 @@ export default async ({ context, args }) => {
     for (const [path, button] of args.dialogs) {
       await show(path);
       // Where all is the same, approvals are alike.
-      const buttons = page.locator("main").getByRole("button", { name: button });
+      const buttons = page.locator("main button:not(.sort)").and(page.getByRole("button", { name: button }));
       const asks = buttons.or(page.locator("main").getByRole("button", { name: "together" })).first();
       // Capabilities are one, too, and the versions of a tool do not differ.
       if (["Accept this version", "Discover"].includes(button) && !(await asks.count())) continue;

@@ -120,6 +120,15 @@ export default async ({ context, args, phone }) => {
   await down.waitFor();
   saw.back = await search.inputValue();
 
+  // By name, the one that fails has its place among the others.
+  const ordered = p.waitForRequest((r) => /\/fleets\?(?!.*order_by=failing)/.test(r.url()));
+  await p.getByLabel("Order").selectOption("by name");
+  await ordered;
+  const back = p.waitForResponse((r) => /\/fleets\?.*order_by=failing/.test(r.url()));
+  await p.getByLabel("Order").selectOption("failing first");
+  await back;
+  await p.locator(".more").waitFor();
+
   // The end of the list: all of it is there, and what is not in sight is not in the page.
   const scroll = () => {
     window.scrollTo(0, document.documentElement.scrollHeight);
@@ -140,10 +149,24 @@ export default async ({ context, args, phone }) => {
   await p.getByRole("link", { name: "tool_4999" }).first().waitFor();
   saw.toolsAbout = await p.locator(".screen-head p").innerText();
 
+  // Connect has the first of them, and finds the last.
+  await p.evaluate(() => {
+    location.hash = "#/connect";
+  });
+  const usable = p.locator(".usable button"),
+    find = p.getByRole("searchbox", { name: "Find a tool" });
+  await usable.first().waitFor();
+  saw.usable = await p.getByRole("heading", { name: "Tools of callers" }).innerText();
+  await find.fill("TOOL_4999");
+  await usable.filter({ hasText: "tool_4999" }).waitFor();
+  await find.fill("tool_none");
+  await p.getByText("No tool fits.").waitFor();
+
   // One box, by keys alone. The texts of others stay texts.
   await p.evaluate(() => document.activeElement?.blur());
   await p.keyboard.press("/");
-  await dialog.getByRole("combobox", { name: "Find" }).fill("c450");
+  await dialog.getByRole("combobox", { name: "Find" }).waitFor();
+  await p.keyboard.type("c450");
   await dialog.getByRole("option", { name: /Fleet\s*c450/ }).waitFor();
   saw.wrong.push(...(await layout(p)), ...(await serious(p)));
   await p.keyboard.press("Escape");
@@ -154,7 +177,18 @@ export default async ({ context, args, phone }) => {
   await p.keyboard.press("Enter");
   await p.getByRole("heading", { level: 1, name: "Webhooks" }).waitFor();
 
+  // What is not among the last calls can be searched in those of the last days.
+  await serve("/v1/calls", () => ({ calls: [] }));
+  await p.keyboard.press("/");
+  await p.keyboard.type("req-of-last-week");
+  await dialog.getByRole("option", { name: /last 7 days with req-of-last-week/ }).click();
+  await p.getByRole("heading", { level: 1, name: "Calls" }).waitFor();
+  saw.past = new URL(p.url()).hash;
+
   // All dead letters, in two clicks.
+  await p.evaluate(() => {
+    location.hash = "#/webhooks";
+  });
   await serve("/v1/webhooks/dead:retry", () => ({ retried: 274, more: false }));
   await p.getByRole("button", { name: "Retry all" }).click();
   const sent = p.waitForRequest((r) => r.method() === "POST");
@@ -185,10 +219,33 @@ export default async ({ context, args, phone }) => {
   saw.rows = [csv.trim().split("\r\n").length, JSON.parse(json).length];
   saw.defused = csv.trim().split("\r\n").at(-1);
 
+  // A table is sorted by a column, with all its pages, also by a link.
+  const rows = p.getByRole("table", { name: "Changes" }).locator("tbody tr[data-row]"),
+    who = p.getByRole("columnheader", { name: "Who" });
+  await who.getByRole("button").click();
+  await rows.first().getByText("=HYPERLINK").waitFor();
+  await p.reload();
+  await rows.first().getByText("=HYPERLINK").waitFor();
+  saw.sorted = [new URL(p.url()).hash, await who.getAttribute("aria-sort")];
+  await who.getByRole("button").click();
+  await rows.first().getByText("ann").waitFor();
+  saw.sorted.push(new URL(p.url()).hash, await who.getAttribute("aria-sort"));
+  saw.wrong.push(...(await layout(p)), ...(await serious(p)));
+
+  // Approvals that wait are a list, too.
+  await p.evaluate(() => {
+    location.hash = "#/inbox";
+  });
+  const [, waiting] = await save("JSON");
+  saw.waiting = JSON.parse(waiting).map((a) => a.state);
+
   // A key that is shown once stays until its own button closes it.
   await p.evaluate(() => {
     location.hash = "#/tenants/acme";
   });
+  const searched = p.waitForRequest((r) => /\/keys\?.*query=ci\b/.test(r.url()));
+  await p.getByRole("searchbox", { name: "Search keys" }).fill("ci");
+  await searched;
   await p.getByRole("button", { name: "Create a key" }).click();
   await dialog.getByRole("button", { name: "Create", exact: true }).click();
   const secret = dialog.locator("code.secret");

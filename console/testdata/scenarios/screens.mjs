@@ -23,7 +23,11 @@ export default async ({ context, args, phone }) => {
     }
     for (const [path, button] of args.dialogs) {
       await open(page, args.origins[0], path);
-      await page.locator("main").getByRole("button", { name: button }).first().click();
+      await page
+        .locator("main button:not(.sort)")
+        .and(page.getByRole("button", { name: button }))
+        .first()
+        .click();
       await page.getByRole("dialog").waitFor();
       for (const w of await layout(page)) found.push(`${path} ${button} ${size}: ${w}`);
       if (axe) for (const w of await serious(page)) found.push(`${path} ${button} ${colorScheme}: ${w}`);

@@ -1,8 +1,9 @@
 // How a program connects: its tools, a call of one of them in several languages, and the entry of MCP clients.
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { Copy, Verdict } from "../ask";
-import { Card, Empty, Field, Search } from "../parts";
+import { Card, Empty, Loading, Search } from "../parts";
 import { inWords, Untrusted } from "../Untrusted";
+import { ArgumentsField, wrongIn } from "./ArgumentsField";
 import { sample } from "./sample";
 import { files, type Language, languages, snippets, type Target } from "./snippets";
 import "./connect.css";
@@ -17,7 +18,8 @@ export interface Usable {
 }
 
 const first = 3; // tools that are shown before a search
-const most = 12; // tools that a search shows
+/** A search shows so many tools. */
+export const most = 12;
 
 interface Props {
   target: Target;
@@ -26,6 +28,10 @@ interface Props {
   title?: string;
   /** The list is of so many tools that some are missing. */
   partial?: boolean;
+  /** The words of the search, where tools are searched elsewhere, too. */
+  onSearch?: (text: string) => void;
+  /** Other tools are on their way. */
+  loading?: boolean;
   onShow?: (shown: Usable[]) => void;
   /** Content below the programs. args is undefined while the field has no arguments. */
   below?: (of: Usable, args: string | undefined) => preact.ComponentChildren;
@@ -33,7 +39,16 @@ interface Props {
 
 const nameOf = (t: Usable) => t.capability + "\n" + t.tool;
 
-export function Connect({ target, tools, title = "Your tools", partial = false, onShow, below }: Props) {
+export function Connect({
+  target,
+  tools,
+  title = "Your tools",
+  partial = false,
+  onSearch,
+  loading = false,
+  onShow,
+  below,
+}: Props) {
   const [chosen, choose] = useState("");
   const [search, setSearch] = useState("");
   const wanted = search.trim().toLowerCase().split(/\s+/).filter(Boolean);
@@ -47,13 +62,25 @@ export function Connect({ target, tools, title = "Your tools", partial = false, 
   useEffect(() => onShow?.(shown), [key]);
   return (
     <div class="connect">
-      <Card title={`${title} (${tools.length}${partial ? "+" : ""})`}>
-        {tools.length > first && (
+      <Card title={search && onSearch ? title : `${title} (${tools.length}${partial ? "+" : ""})`}>
+        {(search || tools.length > first) && (
           <p class="find">
-            <Search label="Find a tool" value={search} onInput={setSearch} />
+            <Search
+              label="Find a tool"
+              value={search}
+              onInput={(text) => {
+                setSearch(text);
+                onSearch?.(text);
+              }}
+            />
           </p>
         )}
-        {shown.length === 0 && <Empty>No tool fits.</Empty>}
+        {shown.length === 0 && loading && <Loading />}
+        {shown.length === 0 && !loading && (
+          <Empty>
+            {partial ? `None of the ${tools.length} tools that were listed fits. There are more.` : "No tool fits."}
+          </Empty>
+        )}
         <ul class="usable">
           {shown.map((t, i) => (
             <li key={`${i} ${nameOf(t)}`}>
@@ -79,7 +106,7 @@ export function Connect({ target, tools, title = "Your tools", partial = false, 
         </ul>
         {found.length > shown.length && (
           <p class="dim small note-below" role="status">
-            {found.length - shown.length} more: find them by words of their names.
+            {found.length - shown.length} {partial ? "and more" : "more"}: find them by words of their names.
           </p>
         )}
       </Card>
@@ -107,34 +134,12 @@ function Program({ of, target, below }: { of: Usable; target: Target; below: Pro
     >
       <div class="stack">
         {of.policy === "ask" && <p class="note wait">A person has to approve each call of this tool.</p>}
-        <Field label="Arguments" error={wrong}>
-          {(id, about) => (
-            <textarea
-              id={id}
-              class="input json short"
-              spellcheck={false}
-              aria-describedby={about}
-              value={text}
-              onInput={(e) => edit(e.currentTarget.value)}
-            />
-          )}
-        </Field>
+        <ArgumentsField label="Arguments" text={text} onText={edit} short />
         <Snippets of={snippets(target, asTheKey, of.capability, of.tool, args)} target={target} />
         {below?.(of, wrong ? undefined : args)}
       </div>
     </Card>
   );
-}
-
-export function wrongIn(text: string): string | undefined {
-  try {
-    const v: unknown = JSON.parse(text);
-    return v !== null && typeof v === "object" && !Array.isArray(v)
-      ? undefined
-      : "The arguments must be a JSON object.";
-  } catch {
-    return "This is not JSON yet.";
-  }
 }
 
 /** Snippets shows one of the programs, which has nothing but printable ASCII. */

@@ -6,6 +6,7 @@ import { useList } from "../../parts/list";
 import { Card, type Column, Loading, More, Screen, Table } from "../../parts/parts";
 import { useFilters } from "../../parts/route";
 import { useSession } from "../../parts/session";
+import { timeOf } from "../../parts/sorted";
 import { Ago } from "../../parts/Time";
 import { inWords, Untrusted } from "../../parts/Untrusted";
 
@@ -27,12 +28,16 @@ export function Audit(_: { rest: string[] }) {
     10_000,
   );
   const columns: Column<Change>[] = [
-    { title: "When", cell: (c) => <Ago time={c.time} /> },
-    { title: "Who", cell: (c) => <Untrusted text={c.actor} most={120} /> },
-    { title: "What", cell: (c) => <Untrusted text={c.what} mono most={80} /> },
-    { title: "Tenant", cell: (c) => <Untrusted text={c.tenant} mono none="all, or none" most={80} /> },
+    { title: "When", by: (c) => timeOf(c.time), cell: (c) => <Ago time={c.time} /> },
+    { title: "Who", by: (c) => c.actor, cell: (c) => <Untrusted text={c.actor} most={120} /> },
+    { title: "What", by: (c) => c.what, cell: (c) => <Untrusted text={c.what} mono most={80} /> },
+    {
+      title: "Tenant",
+      by: (c) => c.tenant,
+      cell: (c) => <Untrusted text={c.tenant} mono none="all, or none" most={80} />,
+    },
     { title: "Of", kind: "wide", cell: (c) => <Targets of={c} /> },
-    { title: "Replica", cell: (c) => <Untrusted text={c.replica} mono most={60} /> },
+    { title: "Replica", by: (c) => c.replica, cell: (c) => <Untrusted text={c.replica} mono most={60} /> },
   ];
   return (
     <Screen
@@ -51,7 +56,14 @@ export function Audit(_: { rest: string[] }) {
         {loading && items.length === 0 && !error && <Loading />}
         {page && (
           <Card>
-            <Table label="Changes" columns={columns} rows={items} keyOf={(c) => c.id} empty="No change fits." />
+            <Table
+              label="Changes"
+              more={more}
+              columns={columns}
+              rows={items}
+              keyOf={(c) => c.id}
+              empty="No change fits."
+            />
           </Card>
         )}
         <More more={more} shown={items.length} />

@@ -8,6 +8,7 @@ import { useList } from "../../parts/list";
 import { Card, type Column, Loading, More, own, Screen, Table } from "../../parts/parts";
 import { besides, useFilters } from "../../parts/route";
 import { useSession } from "../../parts/session";
+import { secondsOf, timeOf } from "../../parts/sorted";
 import { useStart } from "../../parts/start";
 import { exactTime } from "../../parts/Time";
 import { inWords, Untrusted } from "../../parts/Untrusted";
@@ -120,6 +121,7 @@ export function Calls({ rest }: { rest: string[] }) {
           <Card>
             <Table
               label="Calls"
+              more={start ? more : undefined}
               columns={columns}
               rows={items}
               keyOf={(c) => c.id}
@@ -210,6 +212,7 @@ const clock = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
 const columns: Column<RecentCall>[] = [
   {
     title: "Ended",
+    by: (c) => timeOf(c.time),
     cell: (c) =>
       c.time ? (
         <time dateTime={c.time} title={exactTime(c.time)}>
@@ -222,6 +225,7 @@ const columns: Column<RecentCall>[] = [
   {
     title: "Tool",
     kind: "wide",
+    by: (c) => `${c.capability ?? ""} ${c.tool || c.method || ""}`.trim(),
     cell: (c) => (
       <a class="plain" href={besides("#/calls/" + encodeURIComponent(c.id))}>
         <Untrusted text={c.capability} mono none="no capability" most={60} /> <span class="dim">/</span>{" "}
@@ -229,9 +233,10 @@ const columns: Column<RecentCall>[] = [
       </a>
     ),
   },
-  { title: "Tenant", cell: (c) => <Untrusted text={c.tenant} mono none="nobody" most={60} /> },
+  { title: "Tenant", by: (c) => c.tenant, cell: (c) => <Untrusted text={c.tenant} mono none="nobody" most={60} /> },
   {
     title: "By",
+    by: (c) => c.user || c.agent || c.key,
     cell: (c) => (
       <div class="facts-line">
         {c.user && <Untrusted text={c.user} most={60} />}
@@ -244,8 +249,8 @@ const columns: Column<RecentCall>[] = [
       </div>
     ),
   },
-  { title: "Result", cell: (c) => <Result of={c} /> },
-  { title: "Took", kind: "num", cell: (c) => tookOf(c) },
+  { title: "Result", by: (c) => c.reason || c.code, cell: (c) => <Result of={c} /> },
+  { title: "Took", kind: "num", by: (c) => secondsOf(c.duration), cell: (c) => tookOf(c) },
 ];
 
 /** Results that are reasons for the gateway, not codes. */

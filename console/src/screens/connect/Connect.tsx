@@ -1,8 +1,9 @@
 // How programs connect to the public port: the tools of a tenant, and calls in several languages.
+import { useEffect, useState } from "preact/hooks";
 import type { PlaygroundTool } from "../../api/types";
-import { Trouble, useOneTenant } from "../../parts/ask";
+import { Trouble, useOneTenant, useSlow } from "../../parts/ask";
 import { Clients } from "../../parts/connect/Clients";
-import { Connect as Tools } from "../../parts/connect/Connect";
+import { most, Connect as Tools } from "../../parts/connect/Connect";
 import { usePublicPort } from "../../parts/connect/port";
 import { useList } from "../../parts/list";
 import { Empty, Loading, Screen } from "../../parts/parts";
@@ -10,9 +11,11 @@ import { Empty, Loading, Screen } from "../../parts/parts";
 export function Connect(_: { rest: string[] }) {
   const tenant = useOneTenant();
   const port = usePublicPort();
-  const { items, page, error, loading, reload } = useList<PlaygroundTool>("/v1/playground/tools", "tools", {
+  const [search, setSearch] = useState("");
+  const { items, error, loading, more, reload } = useList<PlaygroundTool>("/v1/playground/tools", "tools", {
     tenant,
-    page_size: 500,
+    query: useSlow(search.trim()),
+    page_size: 100,
   });
   const tools = items.flatMap((t) =>
     t.tool && t.policy !== "block"
@@ -27,6 +30,10 @@ export function Connect(_: { rest: string[] }) {
         ]
       : [],
   );
+  // The list has blocked tools, too, which are not shown.
+  useEffect(() => {
+    if (tools.length < most) more?.();
+  }, [items]);
   return (
     <Screen
       title="Connect"
@@ -50,17 +57,19 @@ export function Connect(_: { rest: string[] }) {
     >
       <div class="stack">
         <Trouble problem={error} retry={reload} what="the tools of a tenant" />
-        {(loading && !error && items.length === 0) || !port ? (
+        {(loading && !error && items.length === 0 && !search) || !port ? (
           <Loading />
         ) : (
           <>
-            {!error && tools.length === 0 && <Empty>This tenant may use no tool that is known.</Empty>}
-            {tools.length > 0 && (
+            {!error && tools.length === 0 && !search && <Empty>This tenant may use no tool that is known.</Empty>}
+            {(tools.length > 0 || search) && (
               <Tools
                 target={port}
                 title="Tools of callers"
                 tools={tools}
-                partial={Boolean((page as { next_page_token?: string } | undefined)?.next_page_token)}
+                partial={more !== undefined}
+                onSearch={setSearch}
+                loading={loading}
                 below={(of) => (
                   <p class="dim small">
                     <a href={`#/tools/${encodeURIComponent(of.capability)}/${encodeURIComponent(of.tool)}`}>

@@ -24,6 +24,7 @@ import {
 } from "../../parts/parts";
 import { allTenants, useMay } from "../../parts/roles";
 import { useFilters } from "../../parts/route";
+import { timeOf, type Value } from "../../parts/sorted";
 import { Ago } from "../../parts/Time";
 import { inWords, Untrusted } from "../../parts/Untrusted";
 import { VirtualList } from "../../parts/VirtualList";
@@ -46,8 +47,13 @@ const states: [string, string][] = [
   ["up", "up"],
 ];
 
+const orders: [string, string][] = [
+  ["", "failing first"],
+  ["name", "by name"],
+];
+
 export function Fleets({ rest }: { rest: string[] }) {
-  const [{ query, state }, set] = useFilters(["query", "state"]);
+  const [{ query, state, order }, set] = useFilters(["query", "state", "order"]);
   const only = rest[0] ?? "",
     backend = rest[1] ?? "";
   const measured = useMeasured(only);
@@ -56,7 +62,7 @@ export function Fleets({ rest }: { rest: string[] }) {
   const { items, page, error, loading, more, reload, of } = useList<Fleet, FleetsPage>(
     "/v1/fleets",
     "fleets",
-    { ...filter, order_by: "failing", page_size: 50 },
+    { ...filter, order_by: order === "name" ? "" : "failing", page_size: 50 },
     every,
   );
   const shown = useMemo(() => (backend ? items.map((f) => narrowed(f, backend)) : items), [items, backend]);
@@ -94,6 +100,7 @@ export function Fleets({ rest }: { rest: string[] }) {
         {!only && (
           <div class="filters bar">
             <Choice label="With a backend that is" value={state} of={states} onInput={(v) => set("state", v)} />
+            <Choice label="Order" value={order} of={orders} onInput={(v) => set("order", v)} />
           </div>
         )}
         <Failure problem={error} retry={reload} />
@@ -183,13 +190,22 @@ const tones: Record<string, Tone> = {
 function FleetCard({ fleet, measured, onChange }: { fleet: Fleet; measured: Measured; onChange(): void }) {
   const { may, why } = useMay("operator", allTenants);
   const [asked, ask] = useState<{ what: "drain" | "undrain" | "withdraw"; backend: Backend }>();
+  // Some of the backends of a fleet are not sorted: the others may come before them.
+  const whole = fleet.backends.length === fleet.backend_count;
+  const by = (value: (b: Backend) => Value) => (whole ? { by: value } : {});
   const columns: Column<Backend>[] = [
-    { title: "Backend", kind: "wide", cell: (b) => <Where fleet={fleet.capability} backend={b} /> },
-    { title: "State", kind: "some", cell: (b) => <State backend={b} /> },
-    { title: "Since", kind: "tight", cell: (b) => <Ago time={b.since} suffix="" /> },
+    {
+      title: "Backend",
+      kind: "wide",
+      ...by((b) => b.addr),
+      cell: (b) => <Where fleet={fleet.capability} backend={b} />,
+    },
+    { title: "State", kind: "some", ...by((b) => b.state), cell: (b) => <State backend={b} /> },
+    { title: "Since", kind: "tight", ...by((b) => timeOf(b.since)), cell: (b) => <Ago time={b.since} suffix="" /> },
     {
       title: "In flight",
       kind: "num",
+      ...by((b) => b.in_flight),
       cell: (b) => (
         <>
           {b.in_flight}
@@ -200,6 +216,7 @@ function FleetCard({ fleet, measured, onChange }: { fleet: Fleet; measured: Meas
     {
       title: "Time, median and 99%",
       kind: "num",
+      ...by((b) => measured.get(named(fleet.capability, b.addr))?.p99_ms),
       cell: (b) => {
         const sums = measured.get(named(fleet.capability, b.addr));
         return sums?.p99_ms ? (

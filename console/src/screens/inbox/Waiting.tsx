@@ -2,6 +2,7 @@
 import { useContext, useMemo, useRef, useState } from "preact/hooks";
 import { now } from "../../api/client";
 import type { Approval } from "../../api/types";
+import { Export } from "../../parts/Export";
 import { useKeys } from "../../parts/keys";
 import { useClock } from "../../parts/now";
 import { Empty, Failure, Loading, Search } from "../../parts/parts";
@@ -26,6 +27,9 @@ const orders: [string, string][] = [
   ["newest", "The newest first"],
   ["expires", "What expires first"],
 ];
+
+/** What Export asks of the gateway. */
+const waits = { state: "pending", page_size: 100 };
 
 type Asked = { key: string; what: "approve" | "deny" };
 
@@ -53,6 +57,10 @@ export function Waiting() {
             ))}
           </select>
         </label>
+        <Export
+          of={{ path: "/v1/approvals", field: "approvals", params: { tenant, text, order, ...waits } }}
+          name="waiting"
+        />
         <Notify />
       </div>
       <Failure problem={list.error} retry={list.reload} />

@@ -9,6 +9,7 @@ import { Card, type Column, Loading, More, Screen, Search, Table } from "../../p
 import { allTenants, can, type May, Needs, useJudge } from "../../parts/roles";
 import { useFilters } from "../../parts/route";
 import { useSession } from "../../parts/session";
+import { timeOf } from "../../parts/sorted";
 import { Ago } from "../../parts/Time";
 import { inWords, Untrusted } from "../../parts/Untrusted";
 import { explainAddress, namesOf } from "./address";
@@ -99,6 +100,7 @@ function Rules({ candidate }: { candidate: boolean }) {
         <Card>
           <Table
             label={candidate ? "Candidates" : "Rules"}
+            more={more}
             rows={items}
             keyOf={keyOf}
             columns={columns(candidate, judge, ask)}
@@ -138,11 +140,16 @@ function columns(candidate: boolean, judge: (tenant?: string) => May, ask: (a: A
   };
   const call = (r: Rule) => `${inWords(r.capability, 60)} ${inWords(r.tool, 60)}`;
   return [
-    { title: "Calls of", kind: "wide", cell: (r) => <RuleTool rule={r} /> },
-    { title: "By", cell: (r) => <Subject rule={r} /> },
-    { title: "Policy", cell: (r) => <Verdict of={r.policy} /> },
+    { title: "Calls of", kind: "wide", by: (r) => `${r.capability} ${r.tool}`, cell: (r) => <RuleTool rule={r} /> },
+    {
+      title: "By",
+      by: (r) => [r.tenant, r.user, r.agent].filter(Boolean).join(" "),
+      cell: (r) => <Subject rule={r} />,
+    },
+    { title: "Policy", by: (r) => r.policy, cell: (r) => <Verdict of={r.policy} /> },
     {
       title: "Set",
+      by: (r) => timeOf(r.update_time),
       cell: (r) => (
         <>
           <Ago time={r.update_time} />

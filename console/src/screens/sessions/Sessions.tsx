@@ -9,6 +9,7 @@ import { Badge, Card, type Column, Loading, More, own, Screen, Search, Table } f
 import { allTenants, Needs, useMay } from "../../parts/roles";
 import { useFilters } from "../../parts/route";
 import { useSession } from "../../parts/session";
+import { timeOf } from "../../parts/sorted";
 import { Ago, Exact } from "../../parts/Time";
 import { inWords, Untrusted } from "../../parts/Untrusted";
 
@@ -35,6 +36,7 @@ export function Sessions(_: { rest: string[] }) {
   const columns: Column<SessionRecord>[] = [
     {
       title: "Who",
+      by: (s) => s.name,
       kind: "wide",
       cell: (s) => (
         <>
@@ -54,6 +56,7 @@ export function Sessions(_: { rest: string[] }) {
     },
     {
       title: "At",
+      by: (s) => `${s.kind} ${s.tenant}`,
       cell: (s) => (
         <>
           {own(places, s.kind) ?? inWords(s.kind, 30)}
@@ -65,9 +68,9 @@ export function Sessions(_: { rest: string[] }) {
         </>
       ),
     },
-    { title: "By", cell: (s) => own(ways, s.via) ?? inWords(s.via, 30) },
-    { title: "Signed in", cell: (s) => <Ago time={s.create_time} /> },
-    { title: "Ends", cell: (s) => <Exact time={s.expire_time} /> },
+    { title: "By", by: (s) => s.via, cell: (s) => own(ways, s.via) ?? inWords(s.via, 30) },
+    { title: "Signed in", by: (s) => timeOf(s.create_time), cell: (s) => <Ago time={s.create_time} /> },
+    { title: "Ends", by: (s) => timeOf(s.expire_time), cell: (s) => <Exact time={s.expire_time} /> },
     {
       title: "Actions",
       kind: "num",
@@ -118,6 +121,7 @@ export function Sessions(_: { rest: string[] }) {
           <Card>
             <Table
               label="Sessions"
+              more={more}
               columns={columns}
               rows={items}
               keyOf={(s) => s.id}

@@ -2,11 +2,14 @@
 import { useState } from "preact/hooks";
 import { now, post } from "../../api/client";
 import type { Key, NewKey } from "../../api/types";
-import { Ask, Choice, Text, Trouble } from "../../parts/ask";
+import { Ask, Choice, Text, Trouble, useSlow } from "../../parts/ask";
+import { Export } from "../../parts/Export";
 import { useList } from "../../parts/list";
-import { Badge, Card, type Column, Loading, More, own, Table, type Tone } from "../../parts/parts";
+import { Badge, Card, type Column, Loading, More, own, Search, Table, type Tone } from "../../parts/parts";
 import { useMay } from "../../parts/roles";
+import { useFilters } from "../../parts/route";
 import { useSession } from "../../parts/session";
+import { timeOf } from "../../parts/sorted";
 import { Ago, Exact } from "../../parts/Time";
 import { inWords, Untrusted } from "../../parts/Untrusted";
 import { Made } from "./Made";
@@ -20,7 +23,11 @@ interface Asked {
 
 export function Keys({ tenant }: { tenant: string }) {
   const path = `/v1/tenants/${encodeURIComponent(tenant)}/keys`;
-  const { items, page, error, loading, more, reload } = useList<Key>(path, "keys", { page_size: 100 });
+  const [{ query }, set] = useFilters(["query"]);
+  const { items, page, error, loading, more, reload, of } = useList<Key>(path, "keys", {
+    query: useSlow(query.trim()),
+    page_size: 100,
+  });
   const { may, why } = useMay("admin", tenant);
   const [asked, ask] = useState<Asked>();
   const [made, setMade] = useState<NewKey>();
@@ -32,6 +39,7 @@ export function Keys({ tenant }: { tenant: string }) {
   const columns: Column<Key>[] = [
     {
       title: "Key",
+      by: (k) => k.name || k.id,
       cell: (k) => (
         <>
           <Untrusted text={k.id} mono most={60} />
@@ -45,6 +53,7 @@ export function Keys({ tenant }: { tenant: string }) {
     },
     {
       title: "State",
+      by: (k) => k.state,
       cell: (k) => (
         <>
           <Badge tone={own(tones, k.state) ?? "plain"}>{inWords(k.state ?? "", 20)}</Badge>
@@ -70,9 +79,14 @@ export function Keys({ tenant }: { tenant: string }) {
         </>
       ),
     },
-    { title: "Expires", cell: (k) => (k.expire_time ? <Exact time={k.expire_time} /> : "never") },
+    {
+      title: "Expires",
+      by: (k) => timeOf(k.expire_time),
+      cell: (k) => (k.expire_time ? <Exact time={k.expire_time} /> : "never"),
+    },
     {
       title: "Created",
+      by: (k) => timeOf(k.create_time),
       cell: (k) => (
         <>
           <Ago time={k.create_time} />
@@ -90,9 +104,13 @@ export function Keys({ tenant }: { tenant: string }) {
     <Card
       title="Keys"
       tools={
-        <button type="button" class="button small" disabled={!may} title={why} onClick={() => ask({ what: "create" })}>
-          Create a key
-        </button>
+        <span class="row">
+          <Search label="Search keys" value={query} onInput={(v) => set("query", v)} />
+          <Export of={of} name="keys" />
+          <button type="button" class="button" disabled={!may} title={why} onClick={() => ask({ what: "create" })}>
+            Create a key
+          </button>
+        </span>
       }
     >
       {!may && <p class="dim small">{why}.</p>}
@@ -101,10 +119,11 @@ export function Keys({ tenant }: { tenant: string }) {
       {page && (
         <Table
           label="Keys"
+          more={more}
           columns={columns}
           rows={items}
           keyOf={(k) => k.id}
-          empty="It has no keys. Tokens of issuers and certificates need none."
+          empty={query ? "No key fits." : "It has no keys. Tokens of issuers and certificates need none."}
         />
       )}
       <More more={more} shown={items.length} />

@@ -11,6 +11,7 @@ import { Badge, Card, type Column, Facts, Loading, More, Screen, Search, Table }
 import { allTenants, Needs, useMay } from "../../parts/roles";
 import { useFilters } from "../../parts/route";
 import { useSession } from "../../parts/session";
+import { timeOf } from "../../parts/sorted";
 import { Ago } from "../../parts/Time";
 import { inWords, Untrusted } from "../../parts/Untrusted";
 import { Configured } from "./Configured";
@@ -51,17 +52,18 @@ function All() {
   const columns: Column<Tenant>[] = [
     {
       title: "Tenant",
+      by: (t) => t.id,
       cell: (t) => (
         <a href={"#/tenants/" + encodeURIComponent(t.id)}>
           <Untrusted text={t.id} mono most={70} />
         </a>
       ),
     },
-    { title: "Name", kind: "wide", cell: (t) => <Untrusted text={t.name} most={120} /> },
-    { title: "State", cell: (t) => <State of={t} /> },
+    { title: "Name", kind: "wide", by: (t) => t.name, cell: (t) => <Untrusted text={t.name} most={120} /> },
+    { title: "State", by: (t) => Number(Boolean(t.disabled)), cell: (t) => <State of={t} /> },
     { title: "Capabilities", cell: (t) => <Patterns of={t} /> },
-    { title: "From", cell: (t) => <Untrusted text={t.source === "file" ? "configuration" : t.source} most={30} /> },
-    { title: "Changed", cell: (t) => <Changed of={t} /> },
+    { title: "From", by: (t) => t.source, cell: (t) => <Untrusted text={from(t)} most={30} /> },
+    { title: "Changed", by: (t) => timeOf(t.update_time), cell: (t) => <Changed of={t} /> },
   ];
   return (
     <div class="stack">
@@ -86,6 +88,7 @@ function All() {
         <Card>
           <Table
             label="Tenants"
+            more={more}
             columns={columns}
             rows={items}
             keyOf={(t) => t.id}
@@ -99,6 +102,7 @@ function All() {
   );
 }
 
+const from = (t: Tenant) => (t.source === "file" ? "configuration" : t.source);
 const State = ({ of }: { of: Tenant }) => (
   <Badge tone={of.disabled ? "bad" : "good"}>{of.disabled ? "disabled" : "active"}</Badge>
 );

@@ -1,14 +1,15 @@
 // One tool: its policy for a caller, what changed, and a call as a user or an agent.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { CatalogEntry, PlaygroundTool } from "../../api/types";
-import { asProblem, Text, Trouble, useOneTenant, useSlow, Verdict } from "../../parts/ask";
+import { Text, Trouble, useOneTenant, useSlow, Verdict } from "../../parts/ask";
+import { ArgumentsField, wrongIn } from "../../parts/connect/ArgumentsField";
 import { Snippets } from "../../parts/connect/Connect";
 import { usePublicPort } from "../../parts/connect/port";
 import { snippets } from "../../parts/connect/snippets";
 import { History } from "../../parts/history/History";
 import { useList } from "../../parts/list";
-import { useGet } from "../../parts/load";
-import { Badge, Card, Empty, Field, Loading, Screen } from "../../parts/parts";
+import { asProblem, useGet } from "../../parts/load";
+import { Badge, Card, Empty, Loading, Screen } from "../../parts/parts";
 import { allTenants, can, Needs, useMay } from "../../parts/roles";
 import { useSession } from "../../parts/session";
 import { inWords, Untrusted } from "../../parts/Untrusted";
@@ -223,18 +224,7 @@ function CallForm({ who, capability, tool, schema, onArgs }: Props) {
         >
           <Needs role="admin" tenant={of} what="Calls from here" />
           {raw ? (
-            <Field label="JSON" error={wrong}>
-              {(id, about) => (
-                <textarea
-                  id={id}
-                  class="input json"
-                  spellcheck={false}
-                  aria-describedby={about}
-                  value={text}
-                  onInput={(e) => setText(e.currentTarget.value)}
-                />
-              )}
-            </Field>
+            <ArgumentsField label="JSON" text={text} onText={setText} />
           ) : properties(schema) ? (
             <Fields schema={schema} value={value} depth={0} onChange={setValue} />
           ) : (
@@ -270,17 +260,6 @@ function inShort(end: Told | undefined): string {
 }
 
 const properties = (s: Schema) => Object.keys((s["properties"] as object | undefined) ?? {}).length > 0;
-
-function wrongIn(text: string): string | undefined {
-  try {
-    const v: unknown = JSON.parse(text);
-    return v !== null && typeof v === "object" && !Array.isArray(v)
-      ? undefined
-      : "The arguments must be a JSON object.";
-  } catch {
-    return "This is not JSON yet.";
-  }
-}
 
 function Programs({ who, capability, tool, args }: { who: Caller; capability: string; tool: string; args: string }) {
   const port = usePublicPort() ?? { url: "", key: true };

@@ -179,6 +179,7 @@ const address = (r: { capability: string; tool: string }) =>
 const columns: Column<Row>[] = [
   {
     title: "Tool",
+    by: (r) => r.tool,
     cell: (r) => (
       <>
         <a href={address(r)}>
@@ -195,6 +196,7 @@ const columns: Column<Row>[] = [
   { title: "About", kind: "wide", cell: (r) => <Untrusted text={r.description} most={200} /> },
   {
     title: "Policy",
+    by: (r) => r.policy,
     cell: (r) => (
       <>
         <Verdict of={r.policy} />

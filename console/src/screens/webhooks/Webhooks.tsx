@@ -9,6 +9,7 @@ import { Card, type Column, Loading, More, Screen, Search, Table } from "../../p
 import { allTenants, Needs, useMay } from "../../parts/roles";
 import { useFilters } from "../../parts/route";
 import { useSession } from "../../parts/session";
+import { timeOf } from "../../parts/sorted";
 import { Ago } from "../../parts/Time";
 import { inWords, Untrusted } from "../../parts/Untrusted";
 import { RetryAll } from "./RetryAll";
@@ -29,9 +30,10 @@ export function Webhooks(_: { rest: string[] }) {
   const { may, why } = useMay("operator", allTenants);
   const [asked, ask] = useState<Letter | "all">();
   const columns: Column<Letter>[] = [
-    { title: "To", cell: (l) => <Untrusted text={l.destination} mono most={60} /> },
+    { title: "To", by: (l) => l.destination, cell: (l) => <Untrusted text={l.destination} mono most={60} /> },
     {
       title: "Event",
+      by: (l) => timeOf(l.time),
       cell: (l) => (
         <>
           <Untrusted text={l.type} mono most={60} />
@@ -43,6 +45,7 @@ export function Webhooks(_: { rest: string[] }) {
     },
     {
       title: "About",
+      by: (l) => `${l.tenant} ${l.approval}`,
       cell: (l) => {
         const tenant = <Untrusted text={l.tenant} most={60} />;
         if (!l.approval) return <a href={"#/tenants/" + encodeURIComponent(l.tenant)}>{tenant}</a>;
@@ -58,6 +61,7 @@ export function Webhooks(_: { rest: string[] }) {
     },
     {
       title: "Why",
+      by: (l) => l.error,
       kind: "wide",
       cell: (l) => (
         <>
@@ -118,6 +122,7 @@ export function Webhooks(_: { rest: string[] }) {
           <Card>
             <Table
               label="Dead letters"
+              more={more}
               columns={columns}
               rows={items}
               keyOf={(l) => l.id}

@@ -103,6 +103,7 @@ export function History() {
         <Card title="Approvals" tools={<Export of={list.of} name="approvals" />}>
           <Table<PastApproval>
             label="History of approvals"
+            more={list.more}
             rows={list.items}
             keyOf={keyOf}
             columns={columns}

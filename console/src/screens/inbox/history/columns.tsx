@@ -2,6 +2,7 @@
 import { now } from "../../../api/client";
 import type { PastApproval } from "../../../api/types";
 import { Badge, type Column, own, type Tone } from "../../../parts/parts";
+import { secondsOf, timeOf } from "../../../parts/sorted";
 import { Ago } from "../../../parts/Time";
 import { inWords, Untrusted } from "../../../parts/Untrusted";
 import { addressOf } from "../address";
@@ -21,6 +22,7 @@ const kept = 3_600_000;
 export const columns: Column<PastApproval>[] = [
   {
     title: "Call",
+    by: (a) => `${a.capability} ${a.tool}`,
     kind: "wide",
     cell: (a) => (
       <>
@@ -37,6 +39,7 @@ export const columns: Column<PastApproval>[] = [
   },
   {
     title: "Outcome",
+    by: (a) => a.outcome,
     cell: (a) => {
       const [tone, text] = own(outcomes, a.outcome) ?? ["plain", inWords(a.outcome ?? "", 30)];
       return <Badge tone={tone}>{text}</Badge>;
@@ -44,6 +47,7 @@ export const columns: Column<PastApproval>[] = [
   },
   {
     title: "By",
+    by: (a) => a.answered_by,
     kind: "some",
     cell: (a) => (
       <>
@@ -59,6 +63,7 @@ export const columns: Column<PastApproval>[] = [
   },
   {
     title: "Agent",
+    by: (a) => a.agent || a.user,
     kind: "some",
     cell: (a) => (
       <>
@@ -71,6 +76,6 @@ export const columns: Column<PastApproval>[] = [
       </>
     ),
   },
-  { title: "Took", kind: "tight", cell: (a) => took(a.answer_duration) },
-  { title: "Ended", kind: "tight", cell: (a) => <Ago time={a.end_time} /> },
+  { title: "Took", kind: "tight", by: (a) => secondsOf(a.answer_duration), cell: (a) => took(a.answer_duration) },
+  { title: "Ended", kind: "tight", by: (a) => timeOf(a.end_time), cell: (a) => <Ago time={a.end_time} /> },
 ];
