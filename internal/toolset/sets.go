@@ -5,8 +5,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-
-	"github.com/capgate/capgate/internal/toolschema"
 )
 
 // Sets are the toolsets of a gateway. They are immutable. nil has none.
@@ -76,20 +74,6 @@ func (s *Sets) Of(tenant string, groups []string) (all []*Set) {
 	}
 	slices.SortFunc(all, func(a, b *Set) int { return cmp.Compare(a.of.Name, b.of.Name) })
 	return all
-}
-
-// Outdated returns the names of the toolsets whose entry of a tool has another hash, sorted.
-func (s *Sets) Outdated(capability, name string, hash toolschema.Hash) (sets []string) {
-	if s == nil {
-		return nil
-	}
-	for _, one := range s.all {
-		if one.exact[tool{capability, name}].Changed(hash, true) && !slices.Contains(sets, one.of.Name) {
-			sets = append(sets, one.of.Name)
-		}
-	}
-	slices.Sort(sets)
-	return sets
 }
 
 // isFor reports whether the callers of a toolset include a caller.

@@ -139,8 +139,7 @@ func TestFind(t *testing.T) {
 	if fmt.Sprint(names) != "[a b]" {
 		t.Errorf("acme has %v", names)
 	}
-	if none := (*toolset.Sets)(nil); none.Find("a", "b", nil) != nil || none.Of("a", nil) != nil ||
-		none.Outdated("a", "b", toolschema.Hash{}) != nil {
+	if none := (*toolset.Sets)(nil); none.Find("a", "b", nil) != nil || none.Of("a", nil) != nil {
 		t.Error("no toolsets")
 	}
 }
@@ -173,9 +172,5 @@ func TestEntry(t *testing.T) {
 	}
 	if set.Named("all") == nil || set.Named("get_all") != nil {
 		t.Error("names of clients")
-	}
-	if got := fmt.Sprint(sets.Outdated("cat", "get_all", toolschema.Hash{2}),
-		sets.Outdated("cat", "get_all", hash), sets.Outdated("cat", "other", hash)); got != "[s] [] []" {
-		t.Errorf("outdated: %s", got)
 	}
 }
