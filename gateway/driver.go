@@ -56,7 +56,7 @@ func (h *handler) Headers(s *relay.Stream) {
 	switch v := s.RequestValue().(type) {
 	case *web.Inherited:
 		t.authenticate.Inherited, t.Client, t.idempotency.Given = &v.Inherited, v.Client, v.IdempotencyKeys
-		t.authorize.Asked, t.Info.Changed = v.Asked, v.Changed
+		t.authorize.Asked, t.Info.Changed, t.Feature = v.Asked, v.Changed, v.Feature
 	case *internalCall:
 		t.Client.Protocol = call.Own
 		t.Attempt.Address = v.backend

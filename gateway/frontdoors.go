@@ -34,6 +34,7 @@ func (g *Gateway) newDoors(queue *fairqueue.Queue) (inside *localgrpc.Conn, err 
 		return nil, err
 	}
 	api := cfg.Doors.REST
+	api.Features = g.mcp
 	api.MaxBody, api.Unary, api.Page = maxMessage, inside.Unary, console.Handler(console.Docs)
 	api.EventSource = func(capability, tool string) bool {
 		return cfg.Routing.Router.Table().Fleet(capability).EventSource(tool)

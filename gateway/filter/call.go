@@ -69,6 +69,7 @@ type Marks struct {
 	Shed     bool // rejected because of overload
 	InFlight bool // counted as in flight for its fleet and tenant
 	Own      bool // made by the gateway itself
+	Feature  bool // a front door has checked what it leads to as a feature of an MCP server
 }
 
 // Decision is the authorization decision of a call.

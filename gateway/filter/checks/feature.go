@@ -6,16 +6,20 @@ import (
 	"github.com/capgate/capgate/internal/manifest"
 )
 
-// Feature rejects calls of an MCP server's features that were not made over MCP. The front door of MCP alone checks
-// what they lead to: a completion reveals a prompt or a resource that rules decide about under another name. Features
-// are listed only by the gateway itself, whose calls have no such check.
+// Feature rejects calls of an MCP server's features except those of front doors that serve features: they check what a
+// call leads to. A completion reveals a prompt or a resource that rules decide about under another name. Other
+// capabilities have no features. Features are listed only by the gateway itself, whose calls have no such check.
 func Feature(c *filter.Call) *call.Refusal {
+	relayed := c.Fleet.Protocol().Traits().Relayed
 	switch {
-	case !c.Fleet.Protocol().Traits().Relayed:
-	case c.Info.Tool == manifest.ListFeatures:
+	case relayed && c.Info.Tool == manifest.ListFeatures:
 		return refusedListing
-	case manifest.IsFeature(c.Info.Tool) && c.Client.Protocol != call.MCP:
+	case relayed && !c.Feature && manifest.IsFeature(c.Info.Tool):
 		return refusedFeature
+	case !relayed && c.Feature && c.Info.Tool == manifest.ReadResource:
+		return noResources
+	case !relayed && c.Feature:
+		return noPrompts
 	}
 	return nil
 }
@@ -24,5 +28,10 @@ var (
 	refusedListing = &call.Refusal{Kind: call.NotFound, Reason: "TOOL_UNKNOWN",
 		Message: "the capability has no tool " + manifest.ListFeatures}
 	refusedFeature = &call.Refusal{Kind: call.FailedPrecondition, Reason: "MCP_REQUIRED",
-		Message: "prompts, resources and completions of an MCP server are served over MCP alone, at /mcp"}
+		Message: "prompts, resources and completions of an MCP server are no tools: they are served over MCP, at " +
+			"/mcp, and prompts and resources also below /v1/capabilities/{capability_id}"}
+	noResources = &call.Refusal{Kind: call.NotFound, Reason: "RESOURCE_UNKNOWN",
+		Message: "the capability is no MCP server, and has no resources"}
+	noPrompts = &call.Refusal{Kind: call.NotFound, Reason: "PROMPT_UNKNOWN",
+		Message: "the capability is no MCP server, and has no prompts"}
 )

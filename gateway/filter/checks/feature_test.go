@@ -17,32 +17,35 @@ func (relayed) Traits() router.Traits { return router.Traits{Relayed: true} }
 
 func (relayed) Same(router.Protocol) bool { return true }
 
-// TestFeature: features of an MCP server are called over MCP alone, and callers never list them.
+// TestFeature: features of an MCP server are called by front doors that serve features alone, whatever the protocol.
+// Callers never list them. Other capabilities have none.
 func TestFeature(t *testing.T) {
 	t.Parallel()
 	servers := filtertest.Fleet(router.FleetConfig{Backends: router.Addrs("a:1"), Protocol: relayed{}})
 	other := filtertest.Fleet(router.FleetConfig{Backends: router.Addrs("a:1")})
-	for tool, over := range map[string][2]string{ // MCP and other protocols
-		manifest.Complete:     {"", "MCP_REQUIRED"},
-		manifest.ReadResource: {"", "MCP_REQUIRED"},
-		"prompts/secret":      {"", "MCP_REQUIRED"},
-		manifest.ListFeatures: {"TOOL_UNKNOWN", "TOOL_UNKNOWN"},
-		"forecast":            {"", ""},
+	for tool, want := range map[string]struct{ marked, unmarked, other string }{
+		manifest.Complete:     {"", "MCP_REQUIRED", "PROMPT_UNKNOWN"},
+		manifest.ReadResource: {"", "MCP_REQUIRED", "RESOURCE_UNKNOWN"},
+		"prompts/secret":      {"", "MCP_REQUIRED", "PROMPT_UNKNOWN"},
+		manifest.ListFeatures: {"TOOL_UNKNOWN", "TOOL_UNKNOWN", "PROMPT_UNKNOWN"},
+		"forecast":            {"", "", "PROMPT_UNKNOWN"},
 	} {
-		for _, p := range []call.Protocol{call.MCP, call.JSON, call.GRPC, call.GRPCWeb, call.Connect, call.Console,
-			call.UnknownProtocol} {
-			want := over[1]
-			if p == call.MCP {
-				want = over[0]
-			}
+		for _, p := range []call.Protocol{call.MCP, call.JSON, call.GRPC} {
 			c, _ := filtertest.NewCall()
 			c.Info.Tool, c.Client.Protocol, c.Fleet = tool, p, servers
-			if got := reason(checks.Feature(c)); got != want {
-				t.Errorf("%s over %s: %q, want %q", tool, p, got, want)
-			}
+			unmarked := reason(checks.Feature(c))
+			c.Feature = true
+			marked := reason(checks.Feature(c))
 			c.Fleet = other
+			if got := reason(checks.Feature(c)); got != want.other {
+				t.Errorf("%s of another capability over %s: %q", tool, p, got)
+			}
+			if marked != want.marked || unmarked != want.unmarked {
+				t.Errorf("%s over %s: %q from a door of features, otherwise %q", tool, p, marked, unmarked)
+			}
+			c.Feature = false
 			if got := reason(checks.Feature(c)); got != "" {
-				t.Errorf("%s of another protocol over %s: %q", tool, p, got)
+				t.Errorf("the tool %s of another capability over %s: %q", tool, p, got)
 			}
 		}
 	}

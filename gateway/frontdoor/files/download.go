@@ -38,7 +38,7 @@ func (f *Files) Download(w http.ResponseWriter, r *http.Request, capability, id 
 	if err != nil && err != io.EOF {
 		return err
 	}
-	describe(w.Header(), r, in)
+	Describe(w.Header(), r, in.typ, in.name)
 	if err == io.EOF {
 		tellWhole(w.Header(), int64(len(begin)), sha256.Sum256(begin))
 	} else if out.trailers = takesTrailers(r.Header); out.trailers {
@@ -71,7 +71,7 @@ func head(w http.ResponseWriter, r *http.Request, in *source) error {
 		}
 		_, _ = sum.Write(piece) // never fails
 		if size += int64(len(piece)); err == io.EOF {
-			describe(w.Header(), r, in)
+			Describe(w.Header(), r, in.typ, in.name)
 			tellWhole(w.Header(), size, Sum(sum.Sum(nil)))
 			w.WriteHeader(http.StatusOK)
 			return nil
@@ -79,16 +79,20 @@ func head(w http.ResponseWriter, r *http.Request, in *source) error {
 	}
 }
 
-// describe sets the headers that are known at the start of a file.
-func describe(head http.Header, r *http.Request, in *source) {
-	typ, how := mediaType(in.typ), "attachment"
-	if r.URL.Query().Get("disposition") == "inline" && maySee(typ) {
+// Disposition is the parameter of a request's query that selects how a browser shows a file.
+const Disposition = "disposition"
+
+// Describe sets the headers that are known at the start of a file with this media type and name, which the capability
+// has chosen.
+func Describe(head http.Header, r *http.Request, typ, name string) {
+	typ, how := mediaType(typ), "attachment"
+	if r.URL.Query().Get(Disposition) == "inline" && maySee(typ) {
 		how = "inline"
 	} else {
 		head.Set("Content-Security-Policy", "default-src 'none'; sandbox") // in case a browser displays it anyway
 	}
 	head.Set("Content-Type", typ)
-	head.Set("Content-Disposition", disposition(how, cleanName(in.name)))
+	head.Set("Content-Disposition", disposition(how, cleanName(name)))
 	head.Set("X-Content-Type-Options", "nosniff")
 	head.Set("Accept-Ranges", "none")
 	head.Set("Cache-Control", "private, no-cache, no-transform")

@@ -15,6 +15,8 @@ type Call struct {
 	IdempotencyKeys []string
 	// Signature is the signature of a signed URL, instead of a credential; empty means none.
 	Signature string
+	// Feature permits a call of a feature of an MCP server, which the front door has checked, see manifest.IsFeature.
+	Feature bool
 	// Asked is called once, beside the relay, if the call needs an approval. It returns how long the call waits for
 	// the answer, and may block until the call ends. If nil, the metadata of the call sets the wait.
 	Asked func(call.Approval) (wait time.Duration)

@@ -11,6 +11,7 @@
 //	stream.go    streaming responses of calls; records.go their encoding
 //	eventsource.go streams that GET may start
 //	extension.go routes that other packages add; pages.go their lists
+//	features.go  prompts and resources of MCP servers; resource.go their contents
 //	files.go     files, by package frontdoor/files
 //	problem.go   all errors as problem+json (RFC 9457)
 //	events.go    server-sent events of approvals; feed.go has those of callers

@@ -105,8 +105,18 @@ func signedMetadata(all http.Header) metadata.MD {
 	return md
 }
 
-// noFile responds to a request for a file without an id, as if no route had the path.
-func (h *Handler) noFile(w http.ResponseWriter, r *http.Request) {
+// lacksName reports whether a path ends before its name: a pattern with ** also matches the path of the list.
+func lacksName(params map[string]string) bool {
+	for _, name := range [...]string{"artifact_id", "prompt_name"} {
+		if v, ok := params[name]; ok && v == "" {
+			return true
+		}
+	}
+	return false
+}
+
+// unnamed responds to a request whose path lacks the name, as if no route had the path.
+func (h *Handler) unnamed(w http.ResponseWriter, r *http.Request) {
 	code := http.StatusNotFound
 	if probeOf(r) == nil && len(h.allowed(r)) > 0 {
 		code = http.StatusMethodNotAllowed

@@ -54,9 +54,8 @@ type body struct {
 // prepare wraps the generated code of every route.
 func (h *Handler) prepare(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
-		// The pattern also matches the list of files, which does not exist.
-		if id, ok := params["artifact_id"]; ok && id == "" {
-			h.noFile(w, r)
+		if lacksName(params) {
+			h.unnamed(w, r)
 			return
 		}
 		if p := probeOf(r); p != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/request"
 	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/manifest"
 )
 
 func noSuchPath() *call.Refusal {
@@ -141,6 +142,8 @@ func called(path string) (capability, tool string) {
 	capability, rest, _ = strings.Cut(rest, "/")
 	if rest, ok = strings.CutPrefix(rest, toolsPath[1:]); ok {
 		tool, _, _ = strings.Cut(rest, "/")
+	} else if manifest.IsFeature(rest) {
+		tool = rest
 	}
 	return capability, tool
 }

@@ -39,6 +39,8 @@ type Config struct {
 	Owner func(*http.Request) string
 	// Unary makes the tool calls that bypass the mux; nil means none do.
 	Unary unary.Make
+	// Features provides the prompts and resources of MCP servers; nil means that there are none.
+	Features Features
 	// Files limits files.
 	Files      files.Config
 	Page       http.Handler // the page /docs and its files below /docs/assets/; optional
@@ -127,6 +129,9 @@ func New(conn grpc.ClientConnInterface, cfg Config) (*Handler, error) {
 		if err := add(&Routes{Mux: h.mux, Conn: conn, h: h}); err != nil {
 			return nil, fmt.Errorf("routes of an extension: %w", err)
 		}
+	}
+	if err := h.routeFeatures(); err != nil {
+		return nil, fmt.Errorf("register the routes of features: %w", err)
 	}
 	if err := h.routeDocuments(conn); err != nil {
 		return nil, fmt.Errorf("routes of documents: %w", err)

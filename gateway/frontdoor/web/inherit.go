@@ -18,6 +18,7 @@ type Inherited struct {
 	authenticate.Inherited
 	Client          filter.Client
 	IdempotencyKeys []string
+	Feature         bool // see request.Call
 	Asked           func(call.Approval) (wait time.Duration)
 	Changed         bool
 }
@@ -32,10 +33,11 @@ func Inherit(ctx context.Context, q *relay.Request) {
 	v.recorded.Store(true)
 	q.Hold = &v.results
 	q.Value = &v.Inherited
-	if c := request.CallOf(ctx); len(c.IdempotencyKeys) > 0 || c.Signature != "" || c.Asked != nil || c.Changed {
+	c := request.CallOf(ctx)
+	if len(c.IdempotencyKeys) > 0 || c.Signature != "" || c.Feature || c.Asked != nil || c.Changed {
 		own := v.Inherited
 		own.Signature, own.IdempotencyKeys, own.Asked = c.Signature, c.IdempotencyKeys, c.Asked
-		own.Changed = c.Changed
+		own.Feature, own.Changed = c.Feature, c.Changed
 		q.Value = &own
 	}
 }

@@ -200,22 +200,25 @@ type offersOf struct{ toolsOf }
 
 // Prompts implements mcp.Features.
 func (t offersOf) Prompts(ctx context.Context, wait bool) ([]mcp.Offer, error) {
-	all, err := t.offers(ctx, wait, func(o *mcp.Offer, of *manifest.Features) error {
-		if of == nil { // a server that is down hides nothing but itself
-			return nil
-		}
-		for _, p := range of.Prompts {
-			usable, err := t.Usable.Usability(ctx, &web.From(ctx).Identity, o.Capability, manifest.PromptPrefix+p.Name)
-			if err != nil {
-				return err
-			}
-			if usable {
-				o.Prompts = append(o.Prompts, p)
-			}
-		}
-		return nil
-	})
+	all, err := t.offers(ctx, wait, t.prompts)
 	return slices.DeleteFunc(all, func(o mcp.Offer) bool { return o.Unknown }), err
+}
+
+// prompts adds the prompts that the caller of ctx may get.
+func (t offersOf) prompts(ctx context.Context, o *mcp.Offer, of *manifest.Features) error {
+	if of == nil { // a server that is down hides nothing but itself
+		return nil
+	}
+	for _, p := range of.Prompts {
+		usable, err := t.Usable.Usability(ctx, &web.From(ctx).Identity, o.Capability, manifest.PromptPrefix+p.Name)
+		if err != nil {
+			return err
+		}
+		if usable {
+			o.Prompts = append(o.Prompts, p)
+		}
+	}
+	return nil
 }
 
 // Prompt implements mcp.Features.
@@ -233,19 +236,22 @@ func (t offersOf) Prompt(ctx context.Context, capability, prompt string) (known,
 
 // Resources implements mcp.Features.
 func (t offersOf) Resources(ctx context.Context, wait bool) ([]mcp.Offer, error) {
-	return t.offers(ctx, wait, func(o *mcp.Offer, of *manifest.Features) (err error) {
-		o.Reads, err = t.Usable.Usability(ctx, &web.From(ctx).Identity, o.Capability, manifest.ReadResource)
-		if o.Reads && of != nil {
-			o.Resources, o.Templates, o.URIs = of.Resources, of.Templates, of.URIs
-		}
-		return err
-	})
+	return t.offers(ctx, wait, t.resources)
+}
+
+// resources adds the resources that the caller of ctx may read.
+func (t offersOf) resources(ctx context.Context, o *mcp.Offer, of *manifest.Features) (err error) {
+	o.Reads, err = t.Usable.Usability(ctx, &web.From(ctx).Identity, o.Capability, manifest.ReadResource)
+	if o.Reads && of != nil {
+		o.Resources, o.Templates, o.URIs = of.Resources, of.Templates, of.URIs
+	}
+	return err
 }
 
 // offers returns an offer of each fleet of MCP servers that the caller of ctx sees, in the order of ids. If wait is
 // true, it waits for first lists. fill adds the features that the caller may use; nil means they are not known.
-func (t offersOf) offers(ctx context.Context, wait bool, fill func(*mcp.Offer, *manifest.Features) error) (
-	all []mcp.Offer, _ error) {
+func (t offersOf) offers(ctx context.Context, wait bool, fill func(context.Context, *mcp.Offer,
+	*manifest.Features) error) (all []mcp.Offer, _ error) {
 	caller := &web.From(ctx).Identity
 	ids := slices.DeleteFunc(t.features.capabilities(), func(id string) bool { return !caller.Sees(id) })
 	found := make([]*manifest.Features, len(ids))
@@ -257,7 +263,7 @@ func (t offersOf) offers(ctx context.Context, wait bool, fill func(*mcp.Offer, *
 			found[i] = t.features.of(ctx, id)
 		}
 		o := mcp.Offer{Capability: id, Unknown: found[i] == nil}
-		if err := fill(&o, found[i]); err != nil {
+		if err := fill(ctx, &o, found[i]); err != nil {
 			return nil, err
 		}
 		all = append(all, o)
