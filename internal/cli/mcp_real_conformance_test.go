@@ -12,7 +12,7 @@ import (
 
 // TestMCPConformance: the official suite passes at /mcp of three gateways, of which each gets every third request, in
 // front of the server for it of MCP's Go SDK. testdata/mcp names each failing scenario, and why; a named scenario that
-// passes is an error too.
+// passes is an error too. So do the scenarios that the suite does not require, but those of extensions.
 func TestMCPConformance(t *testing.T) {
 	t.Parallel()
 	for _, revision := range []string{"2025-11-25", "2026-07-28"} {
@@ -29,8 +29,10 @@ func TestMCPConformance(t *testing.T) {
 			if err != nil {
 				t.Errorf("%v\n%s", err, out)
 			}
-			if !strings.Contains(string(out), "tools-call-image") {
-				t.Errorf("the suite did not run:\n%s", out)
+			for _, scenario := range append(requirements(t, revision).further("server"), "tools-call-image") {
+				if !strings.Contains(string(out), "✓ "+scenario+":") {
+					t.Errorf("%s does not pass:\n%s", scenario, out)
+				}
 			}
 		})
 	}
