@@ -132,9 +132,17 @@ DIFFERENTIAL ?= 10m
 differential: setup ## the differential test for DIFFERENTIAL (10m); ARGS="-seed N" repeats a run
 	go test -count=1 -v -timeout 0 ./internal/testkit/difftest -run Differential -for $(DIFFERENTIAL) $(ARGS)
 
+# A page elsewhere is for runs that are not committed.
+MCP_FAULTS ?= $(CURDIR)/docs/inside/mcp-faults.md
+
+.PHONY: mcp-faults
+mcp-faults: setup ## the official suite of MCP with a fault between any two messages, and docs/inside/mcp-faults.md of it
+	go test -vet=off -count=1 -v -timeout 0 -parallel 6 -run '^TestMCPFaults$$' ./internal/cli -args -mcpfaults $(MCP_FAULTS)
+
 .PHONY: nightly
 nightly: ## what searches for hours; all of it runs, also if some fails
-	$(MAKE) --keep-going simulate differential fuzz models mutants release-twice upgrade-test kubernetes FUZZTIME=1m
+	$(MAKE) --keep-going simulate differential fuzz models mutants release-twice upgrade-test kubernetes mcp-faults \
+		FUZZTIME=1m MCP_FAULTS=/dev/null
 
 # RECORD=1 writes the streams that the tests of kubeapi replay. Helm and kustomize are built first, as the tests have a
 # network of their own.

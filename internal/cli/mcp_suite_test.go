@@ -152,6 +152,7 @@ type spread struct {
 	gateways []*member
 	base     http.RoundTripper
 	next     atomic.Uint32
+	last     atomic.Pointer[member] // has accepted the last request
 }
 
 // balance runs the load balancer.
@@ -187,6 +188,7 @@ func (s *spread) RoundTrip(r *http.Request) (*http.Response, error) {
 		var failed *net.OpError
 		resp, err = s.base.RoundTrip(out)
 		if err == nil || !errors.As(err, &failed) || failed.Op != "dial" {
+			s.last.Store(g)
 			return resp, err
 		}
 	}
