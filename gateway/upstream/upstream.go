@@ -10,6 +10,7 @@ import (
 	"github.com/capgate/capgate/gateway/localgrpc"
 	"github.com/capgate/capgate/gateway/questions"
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/gateway/upstream/sessions"
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/assertion"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -55,6 +56,8 @@ type Options struct {
 	Sign assertion.Sign
 	// Questions holds calls whose clients answer questions of backends; nil means none.
 	Questions *questions.Calls
+	// Sessions shares the sessions of callers at backends; nil means that each replica has its own.
+	Sessions *sessions.Shared
 	// Silence is the time without received data after which connections to a backend that does not answer probes are
 	// closed; default 20 s.
 	Silence time.Duration

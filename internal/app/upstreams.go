@@ -7,6 +7,7 @@ import (
 	"github.com/capgate/capgate/gateway/questions"
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/gateway/upstream/protocols"
+	"github.com/capgate/capgate/gateway/upstream/sessions"
 )
 
 // upstreamsFeature serves backends that are no capabilities.
@@ -14,7 +15,13 @@ func upstreamsFeature() feature {
 	return feature{
 		build: func(p *App) error {
 			p.fleets.questions = questions.New()
+			var shared *sessions.Shared
+			if !p.store.Stats().Embedded {
+				shared = &sessions.Shared{Store: p.store.UpstreamSessions(),
+					Keys: p.secret.Keys("sessions at servers").Recent}
+			}
 			p.fleets.upstreams = protocols.Open(upstream.Options{Version: p.options.Version, Log: p.log,
+				Sessions:  shared,
 				Questions: p.fleets.questions, Room: &p.fleets.room, Sign: p.parts.Routing.Assert.Sign,
 				Changed: func(capability string) { p.tools.discovery.Changed(capability) }})
 			p.parts.Routing.Local = p.fleets.upstreams.Serve

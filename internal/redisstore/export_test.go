@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/capgate/capgate/gateway/engine/turns"
+	"github.com/capgate/capgate/gateway/upstream/sessions"
 	"github.com/capgate/capgate/internal/idempotency"
 	"github.com/capgate/capgate/router"
 	"github.com/capgate/capgate/router/affinity"
@@ -89,6 +90,9 @@ func (p *Probe) Wait(ctx context.Context, replicas int) (int64, error) {
 
 // ArtifactOwnerKey is the key of an artifact's owner.
 func ArtifactOwnerKey(s *Sessions, a affinity.Artifact) string { return s.artifactOwnerKey(a) }
+
+// UpstreamSessionKey returns the key of a session at a backend.
+func UpstreamSessionKey(u *UpstreamSessions, n sessions.Name) string { return u.nameKey(n) }
 
 // PinKey is the key of a session's pin.
 func PinKey(s *Sessions, n affinity.Session) string { return s.pinKey(n) }

@@ -14,7 +14,7 @@ const (
 	Listen                     // events of other replicas
 	Health                     // membership and observations, drains
 	Registry                   // backends that register
-	Session                    // backends of sessions and artifacts
+	Session                    // backends of sessions and artifacts, sessions at backends
 	Permits                    // concurrency limits of backends
 	Policy                     // rules
 	Approvals                  // approvals of calls

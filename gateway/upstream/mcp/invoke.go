@@ -157,7 +157,7 @@ func (v *server) tries(ctx context.Context, of attempted) (*toolResult, error) {
 			of.op.meta[tracing.Traceparent] = of.trace
 		}
 		if of.told != nil {
-			of.op.meta["progressToken"] = strconv.FormatUint(v.tokens.Add(1), 10)
+			of.op.meta["progressToken"] = v.name + strconv.FormatUint(v.tokens.Add(1), 10)
 		}
 		result, lost, err := v.attempt(ctx, of)
 		switch {
@@ -179,17 +179,17 @@ func (v *server) attempt(ctx context.Context, of attempted) (_ *toolResult, lost
 		return nil, lost, err
 	}
 	defer in.release()
-	s, cs := in.session, in.open
+	s, o := in.session, in.open
 	ex, end := begin(ctx, of.op.method, of.told)
 	defer ex.settle()
 	defer end()
 	ex.asks = of.asks
-	err = of.op.send(ex.ctx, cs, of.op.meta)
+	err = of.op.send(ex.ctx, o.ClientSession, of.op.meta)
 	code, raw, refused := ex.answer()
 	unsent, cause := ex.unsent()
 	over := err != nil && broken(err)
 	if over {
-		v.lost(s, cs)
+		v.forgotten(ctx, s, o)
 	}
 	switch {
 	case raw != nil && refused == nil: // the SDK may not preserve all of it
@@ -207,8 +207,8 @@ func (v *server) attempt(ctx context.Context, of attempted) (_ *toolResult, lost
 			cause = err
 		}
 		return nil, over, v.notStarted(ctx, cause)
-	case cs.ID() != "" && s.isForgotten(ctx, cs, ex):
-		v.lost(s, cs)
+	case o.ID() != "" && s.isForgotten(ctx, o, ex):
+		v.forgotten(ctx, s, o)
 		if code == http.StatusUnauthorized || code == http.StatusForbidden {
 			return nil, true, ex.failureStatus(of.seen)
 		}
@@ -225,7 +225,7 @@ func (v *server) attempt(ctx context.Context, of attempted) (_ *toolResult, lost
 // joined is the session of a call in progress.
 type joined struct {
 	session *session
-	open    *sdk.ClientSession
+	open    *opened
 	release func() // must be called after the call
 }
 
@@ -239,14 +239,14 @@ func (v *server) join(ctx context.Context, of attempted) (_ joined, lost bool, _
 		if err != nil {
 			return joined{}, false, err
 		}
-		cs, err := v.ready(ctx, key, s)
+		o, err := v.ready(ctx, key, s)
 		if err != nil {
 			release()
 			return joined{}, errors.Is(err, errUnbound), v.notStarted(ctx, err)
 		}
-		kinds = of.asks.declared(cs.InitializeResult().ProtocolVersion < modern)
+		kinds = of.asks.declared(o.InitializeResult().ProtocolVersion < modern)
 		if kinds == key.kinds || !again { // else it is the first session, or the server has another revision now
-			return joined{s, cs, release}, false, nil
+			return joined{s, o, release}, false, nil
 		}
 		release()
 	}
@@ -265,7 +265,7 @@ const sessionUnknown = -32001
 // not start. HTTP 404 means that (2025-11-25, Streamable HTTP, "Session Management"). Some servers use other statuses,
 // which mean the same in a session that has worked. If a tool that has run may have returned the same error, a ping in
 // the session decides.
-func (s *session) isForgotten(ctx context.Context, cs *sdk.ClientSession, ex *exchange) bool {
+func (s *session) isForgotten(ctx context.Context, o *opened, ex *exchange) bool {
 	status, _, _ := ex.answer()
 	switch {
 	case status == http.StatusNotFound:
@@ -275,7 +275,7 @@ func (s *session) isForgotten(ctx context.Context, cs *sdk.ClientSession, ex *ex
 	case status == http.StatusInternalServerError || ex.code() == sessionUnknown && status/100 == 2:
 		ping, end := begin(ctx, "ping", nil)
 		defer end()
-		err := cs.Ping(ping.ctx, &sdk.PingParams{})
+		err := o.Ping(ping.ctx, &sdk.PingParams{})
 		of, _, _ := ping.answer()
 		return err != nil && (of == http.StatusNotFound || of == status && ping.code() == ex.code())
 	case ex.matched() && ex.code() != sessionUnknown:

@@ -3,8 +3,11 @@ package mcp
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"io"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -41,13 +44,15 @@ func (k sessionKey) isShared() bool { return k.tenant == "" && k.session == "" }
 
 // session is a session at a server. If the server has no sessions, it is the result of the negotiation.
 type session struct {
-	turn  chan struct{} // capacity 1: held while it is opened
-	open  atomic.Pointer[sdk.ClientSession]
-	stale atomic.Bool // the tools that the SDK has cached in it are outdated
-	works atomic.Bool // a request has succeeded in it
-	held  *fairshare.Account
-	calls int       // guarded by server.mu
-	used  time.Time // guarded by server.mu
+	turn    chan struct{} // capacity 1: held while it is opened
+	open    atomic.Pointer[opened]
+	stale   atomic.Bool            // the tools that the SDK has cached in it are outdated
+	works   atomic.Bool            // a request has succeeded in it
+	gone    atomic.Pointer[string] // id of a former session that the server has forgotten
+	renewed atomic.Int64           // last renewal in the store of all replicas, in ns since 1970
+	held    *fairshare.Account
+	calls   int       // guarded by server.mu
+	used    time.Time // guarded by server.mu
 }
 
 // server is an MCP server.
@@ -60,6 +65,7 @@ type server struct {
 	listed    atomic.Pointer[listed]
 	callers   *sdk.Client    // for calls
 	watcher   *sdk.Client    // for the session that receives notifications of changed lists, see probe.go
+	name      string         // random, so that progress tokens of replicas are distinct
 	tokens    atomic.Uint64  // last progress token of a call
 	running   sync.WaitGroup // calls and probes
 	old       atomic.Bool    // it had sessions at the last check
@@ -78,7 +84,7 @@ type server struct {
 func newServer(all *upstream.Fleets[*server], f *upstream.Fleet, url string) *server {
 	settings := settingsOf(f)
 	v := &server{
-		all: all, fleet: f, settings: settings, url: url,
+		all: all, fleet: f, settings: settings, url: url, name: rand.Text() + "-",
 		sessions: map[sessionKey]*session{}, tenants: map[string]int{},
 		swept:     time.Now(),
 		transport: newTransport(secureFor(f, url), headersOf(f.Headers), settings.maxMessage()),
@@ -112,11 +118,17 @@ func (v *server) changed() {
 
 // connect opens a session. If alone is true, the server cannot send anything but responses.
 func (v *server) connect(ctx context.Context, client *sdk.Client, alone bool) (*sdk.ClientSession, error) {
-	revision := v.revision()
-	cs, err := v.open(ctx, client, alone, revision)
+	return v.connectBy(ctx, client, alone, v.transport)
+}
+
+// connectBy is connect with the HTTP client of the session.
+func (v *server) connectBy(ctx context.Context, client *sdk.Client, alone bool, by http.RoundTripper) (
+	*sdk.ClientSession, error) {
+	revision, to := v.revision(), v.streamable(by, alone)
+	cs, err := client.Connect(ctx, to, &sdk.ClientSessionOptions{ProtocolVersion: revision})
 	if err != nil && ctx.Err() == nil && v.fleet.Sessions && v.settings.Revision == "" && revision == legacy &&
 		!errors.Is(err, syscall.ECONNREFUSED) {
-		if cs, err = v.open(ctx, client, alone, ""); err == nil {
+		if cs, err = client.Connect(ctx, to, nil); err == nil {
 			v.modern.Store(cs.InitializeResult().ProtocolVersion >= modern)
 		}
 	}
@@ -130,11 +142,10 @@ func (v *server) connect(ctx context.Context, client *sdk.Client, alone bool) (*
 	return cs, nil
 }
 
-func (v *server) open(ctx context.Context, client *sdk.Client, alone bool, revision string) (*sdk.ClientSession,
-	error) {
-	to := &sdk.StreamableClientTransport{Endpoint: v.url, HTTPClient: v.transport.client(), MaxRetries: 2,
+// streamable returns the SDK's transport of one session, see connect.
+func (v *server) streamable(by http.RoundTripper, alone bool) *sdk.StreamableClientTransport {
+	return &sdk.StreamableClientTransport{Endpoint: v.url, HTTPClient: v.transport.client(by), MaxRetries: 2,
 		DisableStandaloneSSE: alone, MaxEventSize: v.settings.maxMessage() + maxNotice}
-	return client.Connect(ctx, to, &sdk.ClientSessionOptions{ProtocolVersion: revision})
 }
 
 // revision returns the revision to request first; empty means the newest.
@@ -194,8 +205,12 @@ func (v *server) sweep(now time.Time) {
 	}
 	v.swept = now
 	for key, s := range v.sessions {
-		if s.calls == 0 && !key.isShared() && now.Sub(s.used) > v.fleet.SessionTTL {
-			v.remove(key, s)
+		switch o := s.open.Load(); {
+		case key.isShared():
+		case s.calls > 0 && o != nil: // other replicas must not end it
+			v.background(func() { v.isCurrent(context.Background(), key, s, o) })
+		case s.calls == 0 && now.Sub(s.used) > v.idle():
+			v.remove(key, s, v.idle())
 		}
 	}
 }
@@ -229,19 +244,21 @@ func (v *server) removeOldest(tenant string) bool {
 		}
 	}
 	if since != nil {
-		v.remove(oldest, since)
+		v.remove(oldest, since, 0)
 	}
 	return since != nil
 }
 
-// remove ends a session. The caller must hold mu.
-func (v *server) remove(key sessionKey, s *session) {
+// remove ends a session, unless another replica has used it within idle. The caller must hold mu.
+func (v *server) remove(key sessionKey, s *session, idle time.Duration) {
 	delete(v.sessions, key)
 	if v.tenants[key.tenant]--; v.tenants[key.tenant] == 0 {
 		delete(v.tenants, key.tenant)
 	}
 	s.free()
-	v.abandon(s.open.Load())
+	if o := s.open.Load(); o != nil {
+		v.end(o, idle)
+	}
 }
 
 // drop ends the sessions of a server whose process has ended, because its successor does not know them.
@@ -249,30 +266,31 @@ func (v *server) drop() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, s := range v.sessions {
-		if cs := s.open.Load(); cs != nil {
-			v.lost(s, cs)
+		if o := s.open.Swap(nil); o != nil {
+			v.end(o, 0)
 		}
 	}
 }
 
-// abandon ends a session, if there is one, in the background.
-func (v *server) abandon(cs *sdk.ClientSession) {
-	if cs != nil {
-		v.running.Add(1) // the caller is counted in running, or Close has not started
-		go func() {
-			defer v.running.Done()
-			_ = cs.Close() // limited by the SDK; a server that does not respond drops the session itself
-		}()
-	}
+// background runs f in a goroutine.
+func (v *server) background(f func()) {
+	v.running.Go(f) // the caller is counted in running, or Close has not started
+}
+
+// abandon ends a session in the background. One that replicas share ends here alone.
+func (v *server) abandon(cs io.Closer) {
+	v.background(func() {
+		_ = cs.Close() // limited by the SDK; a server that does not respond drops the session itself
+	})
 }
 
 // ready returns the session, and opens it if necessary.
-func (v *server) ready(ctx context.Context, key sessionKey, s *session) (*sdk.ClientSession, error) {
-	if cs := s.open.Load(); cs != nil {
-		if !s.stale.Swap(false) {
-			return cs, nil
+func (v *server) ready(ctx context.Context, key sessionKey, s *session) (*opened, error) {
+	if o := s.open.Load(); o != nil {
+		if !s.stale.Swap(false) && v.isCurrent(ctx, key, s, o) {
+			return o, nil
 		}
-		v.lost(s, cs)
+		v.lost(s, o)
 	}
 	select {
 	case s.turn <- struct{}{}:
@@ -280,8 +298,8 @@ func (v *server) ready(ctx context.Context, key sessionKey, s *session) (*sdk.Cl
 		return nil, ctx.Err()
 	}
 	defer func() { <-s.turn }()
-	if cs := s.open.Load(); cs != nil {
-		return cs, nil
+	if o := s.open.Load(); o != nil {
+		return o, nil
 	}
 	if key.isShared() { // it is for all callers
 		ctx = upstream.WithoutCaller(ctx)
@@ -290,20 +308,20 @@ func (v *server) ready(ctx context.Context, key sessionKey, s *session) (*sdk.Cl
 	if key.kinds != 0 {
 		client = v.client(key.kinds)
 	}
-	cs, err := v.connect(ctx, client, true)
+	o, err := v.enter(ctx, key, s, client)
 	if err != nil {
 		return nil, err
 	}
-	if cs.ID() != "" && key.isShared() {
-		v.abandon(cs)
+	if o.ID() != "" && key.isShared() {
+		v.abandon(o)
 		return nil, errUnbound
 	}
-	if cs.InitializeResult().ProtocolVersion >= modern {
-		v.learn(ctx, cs)
+	if o.InitializeResult().ProtocolVersion >= modern {
+		v.learn(ctx, o.ClientSession)
 	}
-	s.works.Store(false)
-	s.open.Store(cs)
-	return cs, nil
+	s.works.Store(o.link.of != nil) // otherwise a server that has forgotten it would not be recognized
+	s.open.Store(o)
+	return o, nil
 }
 
 // learn makes the SDK cache the tools, some of which require arguments in headers. If that fails, only calls of those
@@ -312,10 +330,10 @@ func (v *server) learn(ctx context.Context, cs *sdk.ClientSession) {
 	_ = v.pages(ctx, cs, toolListing(), func([]json.RawMessage) {})
 }
 
-// lost drops a session that the server no longer knows, or whose connection has ended.
-func (v *server) lost(s *session, cs *sdk.ClientSession) {
-	if s.open.CompareAndSwap(cs, nil) {
-		v.abandon(cs)
+// lost drops a session of this replica. If it shares another one with the others, it continues that.
+func (v *server) lost(s *session, o *opened) {
+	if s.open.CompareAndSwap(o, nil) {
+		v.abandon(o)
 	}
 }
 
@@ -330,12 +348,12 @@ func (v *server) closeAll(ctx context.Context) {
 	ended := context.AfterFunc(ctx, func() { v.transport.silent.Store(true) })
 	defer ended()
 	v.mu.Lock()
-	var all []*sdk.ClientSession
+	var all []io.Closer
 	for key, s := range v.sessions {
 		delete(v.sessions, key)
 		s.free()
-		if cs := s.open.Load(); cs != nil {
-			all = append(all, cs)
+		if o := s.open.Load(); o != nil {
+			all = append(all, o)
 		}
 	}
 	if v.watch.open != nil {

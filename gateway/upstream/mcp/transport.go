@@ -72,9 +72,10 @@ func hostFor(f *upstream.Fleet, server string) string {
 	return net.JoinHostPort(host, u.Port())
 }
 
-func (t *transport) client() *http.Client {
+// client returns the client of a session, whose round tripper ends in t.
+func (t *transport) client(by http.RoundTripper) *http.Client {
 	c := *t.base
-	c.Transport = t
+	c.Transport = by
 	return &c
 }
 

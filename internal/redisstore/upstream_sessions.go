@@ -1,0 +1,49 @@
+package redisstore
+
+import (
+	"context"
+	"time"
+
+	"github.com/capgate/capgate/gateway/upstream/sessions"
+)
+
+// UpstreamSessions stores sessions of callers at backends. It is an sessions.Store.
+type UpstreamSessions struct{ client }
+
+// UpstreamSessions returns the store of sessions at backends.
+func (s *Store) UpstreamSessions() *UpstreamSessions { return &UpstreamSessions{s.client(Session)} }
+
+var _ sessions.Store = (*UpstreamSessions)(nil)
+
+var enterSessionScript = newScript("upstream_sessions_enter")
+
+// Enter implements sessions.Store.
+func (u *UpstreamSessions) Enter(
+	ctx context.Context, name sessions.Name, own sessions.Session, ttl time.Duration,
+) (other []byte, use int64, err error) {
+	key := u.nameKey(name)
+	r := u.read(ctx, enterSessionScript, []string{key}, own.ID, own.Value, own.Uses, ttl.Milliseconds())
+	value, found := r.found()
+	if use = r.int(); r.int() != 0 {
+		u.malformed(key)
+	}
+	if err = r.end(); err != nil || !found {
+		return nil, 0, err
+	}
+	return []byte(value), use, nil
+}
+
+var endSessionScript = newScript("upstream_sessions_end")
+
+// End implements sessions.Store.
+func (u *UpstreamSessions) End(
+	ctx context.Context, name sessions.Name, id string, idle time.Duration,
+) (ended bool, err error) {
+	r := u.read(ctx, endSessionScript, []string{u.nameKey(name)}, id, idle.Milliseconds())
+	ended = r.int() == 1
+	return ended, r.end()
+}
+
+func (u *UpstreamSessions) nameKey(n sessions.Name) string {
+	return u.key("{TENANT:upstream:CAP:SUM}", n.Tenant, n.Capability, n.Sum)
+}
