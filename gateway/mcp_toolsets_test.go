@@ -280,19 +280,25 @@ func TestMCPToolsetChanges(t *testing.T) {
 	}
 }
 
-// TestMCPToolsetHeaders: a header for an argument that a toolset fixes is not expected.
+// TestMCPToolsetHeaders: a header for an argument that a toolset fixes is not expected, and refused.
 func TestMCPToolsetHeaders(t *testing.T) {
 	t.Parallel()
 	f := startMCP(t)
 	f.declareHeaders(t)
 	f.gateway.SetMCP(mcp.Settings{Toolsets: toolset.New([]toolset.Toolset{{Name: "eu", Tools: []toolset.Entry{
 		{Capability: "caps", Tool: gatewaytest.Echo, Arguments: fixed(t, `{"region":"eu"}`)}}}})})
-	for n, reason := range map[string]string{"7": "", "8": "MCP_HEADER_MISMATCH"} {
+	for header, reason := range map[string]string{"N 7": "", "N 8": "MCP_HEADER_MISMATCH",
+		"Region eu": "MCP_HEADER_MISMATCH"} {
+		name, value, _ := strings.Cut(header, " ")
+		args := `{"n":7}`
+		if name == "Region" {
+			args = `{}`
+		}
 		_, text := f.at("/mcp/eu").post(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{`+newestMeta+
-			`,"name":"caps__echo","arguments":{"n":7}}}`, "Mcp-Protocol-Version", revisions[0], "Mcp-Method",
-			"tools/call", "Mcp-Name", "caps__echo", "Mcp-Param-N", n)
-		if reason == "" && !strings.Contains(text, `{"n":7,"region":"eu"}`) || !strings.Contains(text, reason) {
-			t.Errorf("%s: %s", n, text)
+			`,"name":"caps__echo","arguments":`+args+`}}`, "Mcp-Protocol-Version", revisions[0], "Mcp-Method",
+			"tools/call", "Mcp-Name", "caps__echo", "Mcp-Param-"+name, value)
+		if reason == "" && !strings.Contains(text, `\"region\":\"eu\"`) || !strings.Contains(text, reason) {
+			t.Errorf("%s: %s", header, text)
 		}
 	}
 }

@@ -185,19 +185,6 @@ func (c chosenTools) Has(ctx context.Context, capability, tool string) bool {
 	return c.Catalog.Has(ctx, capability, tool)
 }
 
-// Schema implements Catalog.
-func (c chosenTools) Schema(ctx context.Context, capability, tool string) []byte {
-	set, schema := toolsetOf(ctx), c.Catalog.Schema(ctx, capability, tool)
-	if set == nil {
-		return schema
-	}
-	e := set.Entry(capability, tool)
-	if e == nil {
-		return nil
-	}
-	return e.Schema(schema)
-}
-
 // Undiscovered implements Catalog.
 func (c chosenTools) Undiscovered(ctx context.Context, capability string) error {
 	if set := toolsetOf(ctx); set != nil && !set.Has(capability) {
