@@ -147,7 +147,7 @@ const (
 // invocationOf returns the call of a request.
 func (h *Handler) invocationOf(ctx context.Context, x *exchange, req *sdk.CallToolRequest) (*invocation, error) {
 	p := req.Params
-	capability, tool, ok := h.toolOf(ctx, p.Name)
+	capability, tool, ok := h.toolNamed(ctx, p.Name, x.showsApps())
 	if !ok || len(p.Name) > maxName {
 		return nil, h.hidden(ctx, p.Name, "")
 	}

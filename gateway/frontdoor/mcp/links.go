@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 
 	grpcstatus "google.golang.org/grpc/status"
 
@@ -46,7 +47,7 @@ func (l *links) link(uri string) string {
 	switch listed := l.lists(scheme); {
 	case page && (errors.Is(err, manifest.ErrLongURI) || err == nil && !listed):
 		return uri
-	case err != nil: // it cannot be read
+	case err != nil, strings.HasPrefix(uri, appScheme): // it cannot be read, or is an app
 		return qualified(l.capability, uri)
 	case listed:
 		if l.searched++; l.searched > maxLinks {

@@ -45,7 +45,9 @@ func (h *Handler) list(ctx context.Context, req *sdk.ListToolsRequest) (sdk.Resu
 				"cursor was not issued by this server")
 		}
 	}
-	p := &page{ctx: ctx, h: h, after: after, tools: []*listedTool{}, stateless: exchangeOf(ctx).read.isStateless()}
+	x := exchangeOf(ctx)
+	p := &page{ctx: ctx, h: h, after: after, tools: []*listedTool{}, stateless: x.read.isStateless(),
+		apps: x.showsApps()}
 	if err := h.cfg.Catalog.Tools(ctx, after.capability, p.add); err != nil {
 		return nil, err
 	}
@@ -81,6 +83,7 @@ type page struct {
 	next  string // cursor of the next page; empty means this is the last page
 
 	stateless bool // for a client of a revision without sessions
+	apps      bool // for a client that shows apps, and hides their tools from its model
 }
 
 // add adds the tools of a capability. It returns false if the page is full.
@@ -88,7 +91,7 @@ func (p *page) add(capability string, tools []Tool) bool {
 	for i := range tools[p.begin(capability, tools):] {
 		t := &tools[p.begin(capability, tools)+i]
 		name, ok := p.h.nameOf(p.ctx, capability, t.Name)
-		if !ok {
+		if !ok || !p.apps && !visibleTo(t.Extras, forModels) {
 			continue
 		}
 		if len(p.tools) == pageTools || p.bytes > pageBytes {
@@ -96,7 +99,7 @@ func (p *page) add(capability string, tools []Tool) bool {
 			return false
 		}
 		p.bytes += len(t.Description) + len(t.InputSchema) + len(t.OutputSchema.JSON()) + t.Extras.Size()
-		p.tools, p.last = append(p.tools, toolOf(name, t, p.stateless)), place{capability, t.Name}
+		p.tools, p.last = append(p.tools, toolOf(capability, name, t, p.stateless)), place{capability, t.Name}
 	}
 	return true
 }

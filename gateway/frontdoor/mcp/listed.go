@@ -18,13 +18,14 @@ type listedTool struct {
 
 // toolOf returns a tool in the form of MCP. Before 2026-07-28 a result must be an object, so other results have no
 // schema.
-func toolOf(name string, t *Tool, stateless bool) *listedTool {
+func toolOf(capability, name string, t *Tool, stateless bool) *listedTool {
 	tool := &listedTool{Name: name, Description: t.Description, InputSchema: objectSchema(t.InputSchema)}
 	if promises(t.OutputSchema, stateless) {
 		tool.OutputSchema = t.OutputSchema.JSON()
 	}
 	if t.Extras != nil {
 		tool.Extras = *t.Extras
+		tool.Meta = withApp(capability, tool.Meta)
 	}
 	tool.Annotations = hintsOf(t)
 	return tool

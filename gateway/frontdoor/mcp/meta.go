@@ -31,6 +31,7 @@ type shows struct {
 
 	Sampling bool `json:"s,omitempty"` // samples of its model, which it may show before
 	Roots    bool `json:"r,omitempty"` // its roots
+	Apps     bool `json:"a,omitempty"` // apps of servers
 }
 
 // kinds returns the questions of servers that the client answers.
@@ -104,6 +105,7 @@ func (m *meta) readCapabilities(capabilities strictjson.Value) {
 	}
 	if extensions, ok := capabilities.Get("extensions"); ok && extensions.Kind() == strictjson.Object {
 		_, m.tasks = extensions.Get(tasksExtension)
+		m.Apps = showsApps(extensions)
 	}
 	if elicitation, ok := capabilities.Get("elicitation"); ok {
 		shown := showsOf(elicitation)

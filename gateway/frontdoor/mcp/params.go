@@ -35,7 +35,7 @@ func (h *Handler) checkParams(r *http.Request, m *message) error {
 	if m.tool == "" || !m.isStateless() {
 		return nil
 	}
-	capability, tool, ok := h.toolOf(r.Context(), m.tool)
+	capability, tool, ok := h.toolNamed(r.Context(), m.tool, m.meta.Apps)
 	if !ok {
 		return nil
 	}

@@ -49,6 +49,7 @@ func (h *Handler) kinds(i *invocation) questions.Kinds {
 // answerQuestions makes the server of a call able to ask the client. The caller must call leave when the call has
 // ended.
 func (h *Handler) answerQuestions(i *invocation) (leave func()) {
+	i.declareApps()
 	if i.kinds == 0 {
 		return func() {}
 	}

@@ -11,12 +11,25 @@ import (
 // server's own URI with this scheme is always written in this form.
 const qualifier = "capgate:"
 
-// qualified returns a URI, or a template of URIs, that names its capability.
-func qualified(capability, uri string) string { return qualifier + capability + ":" + uri }
+// URIs of apps always name their capability, as ui://capgate/CAPABILITY/REST. Hosts require the scheme, and servers
+// need not list them.
+const (
+	appScheme    = "ui://"
+	appQualifier = appScheme + "capgate/"
+)
 
-// isQualified reports whether a URI has the scheme of qualified ones. Schemes have no case (RFC 3986 §3.1).
+// qualified returns a URI, or a template of URIs, that names its capability.
+func qualified(capability, uri string) string {
+	if rest, isApp := strings.CutPrefix(uri, appScheme); isApp {
+		return appQualifier + capability + "/" + rest
+	}
+	return qualifier + capability + ":" + uri
+}
+
+// isQualified reports whether a URI has the form of qualified ones. Schemes have no case (RFC 3986 §3.1).
 func isQualified(uri string) bool {
-	return len(uri) >= len(qualifier) && strings.EqualFold(uri[:len(qualifier)], qualifier)
+	return len(uri) >= len(qualifier) && strings.EqualFold(uri[:len(qualifier)], qualifier) ||
+		strings.HasPrefix(uri, appQualifier)
 }
 
 // uris resolves URIs of resources for a caller. A URI that one server alone claims, by listing it or a template of it,
@@ -73,6 +86,10 @@ func (u *uris) claimed(uri string) (capability string, ambiguous bool) {
 // resolve returns the capability of a URI, and the URI of its server. ok is false if several servers claim it or may
 // claim it, or none does and the caller may read from several.
 func (u *uris) resolve(uri string) (capability, own string, ok bool) {
+	if rest, isApp := strings.CutPrefix(uri, appQualifier); isApp {
+		capability, own, ok = strings.Cut(rest, "/")
+		return capability, appScheme + own, ok && capability != "" && own != ""
+	}
 	if isQualified(uri) {
 		capability, own, ok = strings.Cut(uri[len(qualifier):], ":")
 		return capability, own, ok && capability != "" && own != ""
@@ -97,7 +114,8 @@ func (u *uris) sole(claimed string, ambiguous bool) string {
 
 // name returns the URI for the caller of a server's URI.
 func (u *uris) name(capability, uri string) string {
-	if of, _, ok := u.resolve(uri); ok && of == capability && !isQualified(uri) {
+	if of, _, ok := u.resolve(uri); ok && of == capability && !isQualified(uri) &&
+		!strings.HasPrefix(uri, appScheme) {
 		return uri
 	}
 	return qualified(capability, uri)
@@ -107,9 +125,10 @@ func (u *uris) name(capability, uri string) string {
 // not decided: their schemes must differ.
 func (u *uris) template(capability, template string) string {
 	scheme := manifest.SchemeOf(template)
-	if isQualified(template) || u.open() || slices.ContainsFunc(u.readers, func(r reader) bool {
-		return r.capability != capability && r.uris.HasScheme(scheme)
-	}) {
+	if isQualified(template) || strings.HasPrefix(template, appScheme) || u.open() ||
+		slices.ContainsFunc(u.readers, func(r reader) bool {
+			return r.capability != capability && r.uris.HasScheme(scheme)
+		}) {
 		return qualified(capability, template)
 	}
 	return template

@@ -28,6 +28,7 @@ const (
 type asker struct {
 	of    *questions.Call // nil means that the client answers nothing
 	kinds questions.Kinds
+	apps  questions.Kinds // apps if the client shows them, otherwise 0
 	from  questions.Source
 
 	mu    sync.Mutex
@@ -48,9 +49,9 @@ func (v *server) asker(id, tool string) *asker {
 // which is of no use if the client answers only results.
 func (a *asker) declared(old bool) questions.Kinds {
 	if old && a.kinds != 0 && a.of.Ask == nil {
-		return 0
+		return a.apps
 	}
-	return a.kinds
+	return a.kinds | a.apps
 }
 
 // admit counts a request of the server. It returns false if there are too many.

@@ -10,6 +10,9 @@ func (v *server) implementation() *sdk.Implementation {
 	return &sdk.Implementation{Name: "capgate", Version: v.all.Version}
 }
 
+// apps is no kind of questions. It marks sessions whose client declares that it shows apps (MCP Apps).
+const apps questions.Kinds = 1 << 7
+
 // client returns a client for calls that declares to answer these questions. It has no handlers: an asker answers
 // requests of servers in calls, and the SDK refuses all others.
 func (v *server) client(kinds questions.Kinds) *sdk.Client {
@@ -30,6 +33,9 @@ func (v *server) client(kinds questions.Kinds) *sdk.Client {
 	//nolint:staticcheck // deprecated, and still a part of the protocol
 	if kinds&questions.Roots != 0 {
 		declared.RootsV2 = &sdk.RootCapabilities{}
+	}
+	if kinds&apps != 0 {
+		declared.AddExtension(questions.AppsExtension, map[string]any{"mimeTypes": []string{questions.AppType}})
 	}
 	return sdk.NewClient(v.implementation(), &sdk.ClientOptions{
 		Capabilities: declared, MultiRoundTrip: &sdk.MultiRoundTripOptions{Disabled: true},

@@ -77,7 +77,7 @@ func featureListings() []featureListing {
 // does not have, is empty. If the request of one fails, the last one stays.
 func (v *server) features(ctx context.Context) ([]byte, error) {
 	ctx, _ = withNote(ctx)
-	cs, err := v.connect(ctx, v.callers, true)
+	cs, err := v.connect(ctx, v.client(apps), true)
 	if err != nil {
 		return nil, v.notStarted(ctx, err)
 	}

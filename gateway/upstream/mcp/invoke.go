@@ -130,6 +130,9 @@ func (v *server) call(ctx context.Context, req *docpb.InvokeRequest, told chan<-
 	if op.method == manifest.Complete {
 		asks.kinds = 0
 	}
+	if first(md, questions.AppsMetadata) != "" {
+		asks.apps = apps
+	}
 	of := attempted{tenant: tenant, session: session, own: own, trace: trace, op: op, told: told, seen: seen,
 		asks: asks}
 	return asks.rounds(ctx, func(answers *questions.Answers) (*toolResult, error) {

@@ -40,11 +40,12 @@ func (t *tool) title() (title string) {
 }
 
 // tools requests the tools of the server. A separate session has no cached list in the SDK. It declares all questions
-// that the fleet allows, because some servers list a tool only for clients that answer its questions. If such a server
+// that the fleet allows, and apps, because some servers list a tool only for clients that answer its questions or show
+// its app. If such a server
 // asks meanwhile, it gets an error.
 func (v *server) tools(ctx context.Context) (*listed, error) {
 	ctx, _ = withNote(ctx)
-	cs, err := v.connect(ctx, v.client(v.settings.questions()), true)
+	cs, err := v.connect(ctx, v.client(v.settings.questions()|apps), true)
 	if err != nil {
 		return nil, v.notStarted(ctx, err)
 	}

@@ -1,0 +1,156 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"slices"
+
+	"github.com/capgate/capgate/gateway/questions"
+	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/lib/plainjson"
+	"github.com/capgate/capgate/internal/lib/strictjson"
+	"github.com/capgate/capgate/internal/manifest"
+)
+
+// An app is a page that a host shows for a tool, and that calls tools itself (MCP Apps, SEP-1865). A tool names it in
+// _meta, and the host reads it as a resource.
+
+// showsApps reports whether the extensions of a client declare that it shows apps.
+func showsApps(extensions strictjson.Value) bool {
+	settings, ok := extensions.Get(questions.AppsExtension)
+	if !ok || settings.Kind() != strictjson.Object {
+		return false
+	}
+	types, ok := settings.Get("mimeTypes")
+	if !ok || types.Kind() != strictjson.Array {
+		return false
+	}
+	for _, typ := range types.Elements() {
+		if typ.Kind() == strictjson.String && string(typ.Bytes()) == questions.AppType {
+			return true
+		}
+	}
+	return false
+}
+
+// showsApps reports whether the client of a request has declared that it shows apps.
+func (x *exchange) showsApps() bool {
+	if x.read.isStateless() {
+		return x.read.meta.Apps
+	}
+	return x.session.Apps
+}
+
+// declareApps makes the gateway declare to the server of a call that its client shows apps, if it does.
+func (i *invocation) declareApps() {
+	if i.results.Relayed && i.exchange.showsApps() {
+		i.fields = append(i.fields[:len(i.fields):len(i.fields)], relay.Field{Name: questions.AppsMetadata, Value: "1"})
+	}
+}
+
+// Members of a tool's _meta about its app.
+const (
+	appMember = "ui"
+	appURI    = "resourceUri"
+	oldAppURI = "ui/resourceUri" // deprecated
+)
+
+// mayHaveApp reports whether a tool's _meta may name an app. Names may be escaped.
+func mayHaveApp(meta json.RawMessage) bool {
+	return bytes.Contains(meta, []byte(`"ui`)) || bytes.IndexByte(meta, '\\') >= 0
+}
+
+// appMeta returns the member ui of a tool's _meta; nil means none.
+func appMeta(meta json.RawMessage) (ui map[string]json.RawMessage) {
+	if !mayHaveApp(meta) {
+		return nil
+	}
+	var members map[string]json.RawMessage
+	if json.Unmarshal(meta, &members) != nil || json.Unmarshal(members[appMember], &ui) != nil {
+		return nil
+	}
+	return ui
+}
+
+// withApp returns the _meta of a tool with the URI of its app for the caller, which leads to the server of the tool,
+// whatever the server has written.
+func withApp(capability string, meta json.RawMessage) json.RawMessage {
+	var members map[string]json.RawMessage
+	if !mayHaveApp(meta) || json.Unmarshal(meta, &members) != nil {
+		return meta
+	}
+	ui := appMeta(meta)
+	changed := qualify(capability, members, oldAppURI)
+	if qualify(capability, ui, appURI) {
+		text, err := plainjson.Marshal(ui)
+		if err != nil {
+			return nil
+		}
+		members[appMember], changed = text, true
+	}
+	if !changed {
+		return meta
+	}
+	text, err := plainjson.Marshal(members)
+	if err != nil {
+		return nil
+	}
+	return text
+}
+
+// qualify makes a member with a URI name its capability, and reports whether there is one.
+func qualify(capability string, members map[string]json.RawMessage, name string) bool {
+	var uri *string
+	if json.Unmarshal(members[name], &uri) != nil || uri == nil {
+		return false
+	}
+	text, err := plainjson.Marshal(qualified(capability, *uri))
+	if err != nil {
+		return false
+	}
+	members[name] = text
+	return true
+}
+
+// visibleTo reports whether a tool is for models, or for apps: for both, unless its _meta says otherwise.
+func visibleTo(e *manifest.Extras, audience string) bool {
+	if e == nil {
+		return true
+	}
+	var all []string
+	ui := appMeta(e.Meta)
+	return json.Unmarshal(ui["visibility"], &all) != nil || all == nil || slices.Contains(all, audience)
+}
+
+// Audiences of a tool.
+const (
+	forModels = "model"
+	forApps   = "app"
+)
+
+// toolNamed returns the tool with a name for a caller. An app knows the names of its server alone. So if the client
+// shows apps, a name that has no other meaning is that of the only server with apps that lists such a tool for them.
+func (h *Handler) toolNamed(ctx context.Context, name string, apps bool) (capability, tool string, ok bool) {
+	capability, tool, ok = h.toolOf(ctx, name)
+	if ok || !apps || name == "" || len(name) > maxName {
+		return capability, tool, ok
+	}
+	found := 0
+	err := h.cfg.Catalog.Tools(ctx, "", func(of string, tools []Tool) bool {
+		hasApps, has := false, false
+		for i := range tools {
+			e := tools[i].Extras
+			hasApps = hasApps || e != nil && appMeta(e.Meta) != nil
+			if tools[i].Name == name && visibleTo(e, forApps) {
+				_, has = h.nameOf(ctx, of, name) // false outside of the client's toolset
+			}
+		}
+		if hasApps && has {
+			capability, tool = of, name
+			found++
+		}
+		return found < 2
+	})
+	return capability, tool, err == nil && found == 1
+}

@@ -1,0 +1,109 @@
+package mcp
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/capgate/capgate/internal/lib/strictjson"
+	"github.com/capgate/capgate/internal/manifest"
+)
+
+// TestAppsOfTools: a tool's app leads to the tool's server, however its server writes _meta.
+func TestAppsOfTools(t *testing.T) {
+	t.Parallel()
+	for meta, want := range map[string]string{
+		`{"ui":{"resourceUri":"ui://a"}}`:                `{"ui":{"resourceUri":"ui://capgate/one/a"}}`,
+		`{"\u0075i":{"resource\u0055ri":"ui://a"}}`:      `{"ui":{"resourceUri":"ui://capgate/one/a"}}`,
+		`{"ui\/resourceUri":"ui://a"}`:                   `{"ui/resourceUri":"ui://capgate/one/a"}`,
+		`{"ui/resourceUri":"ui://capgate/two/a"}`:        `{"ui/resourceUri":"ui://capgate/one/capgate/two/a"}`,
+		`{"ui":{"resourceUri":"UI://a"}}`:                `{"ui":{"resourceUri":"capgate:one:UI://a"}}`,
+		`{"ui":{"resourceUri":"https://example.com/a"}}`: `{"ui":{"resourceUri":"capgate:one:https://example.com/a"}}`,
+		`{"ui":{"resourceUri":"capgate:two:ui://a"}}`:    `{"ui":{"resourceUri":"capgate:one:capgate:two:ui://a"}}`,
+		`{"ui":[],"ui/resourceUri":{}}`:                  `{"ui":[],"ui/resourceUri":{}}`,
+		`{"ui":null}`:                                    `{"ui":null}`,
+		`{"guide":"ui"}`:                                 `{"guide":"ui"}`,
+		``:                                               ``,
+	} {
+		if got := string(withApp("one", json.RawMessage(meta))); got != want {
+			t.Errorf("%s: %s, want %s", meta, got, want)
+		}
+	}
+	for meta, want := range map[string][2]bool{ // for models, for apps
+		`{"ui":{"visibility":["app"]}}`:            {false, true},
+		`{"ui":{"visibility":["model"]}}`:          {true, false},
+		`{"ui":{"visibility":["app","model"]}}`:    {true, true},
+		`{"ui":{"visibility":[]}}`:                 {false, false},
+		`{"\u0075i":{"visib\u0069lity":["app"]}}`:  {false, true},
+		`{"ui":{"visibility":null}}`:               {true, true},
+		`{"ui":{"visibility":"app"}}`:              {true, true},
+		`{"ui":{"visibility":[1]}}`:                {true, true},
+		`{"ui":{}}`:                                {true, true},
+		``:                                         {true, true},
+		`{"other":{"visibility":["app"]}}`:         {true, true},
+		`{"ui":{"ui":{"visibility":["app"]}}}`:     {true, true},
+		`{"Ui":{"visibility":["app"]},"uI":"\\u"}`: {true, true},
+	} {
+		e := &manifest.Extras{Meta: json.RawMessage(meta)}
+		if got := [2]bool{visibleTo(e, forModels), visibleTo(e, forApps)}; got != want {
+			t.Errorf("%s: %v, want %v", meta, got, want)
+		}
+	}
+	if !visibleTo(nil, forModels) {
+		t.Error("a tool without _meta is hidden")
+	}
+}
+
+// TestURIsOfApps: the URI of an app leads to its server alone, whatever others list.
+func TestURIsOfApps(t *testing.T) {
+	t.Parallel()
+	listed, err := manifest.ParseFeatures([]byte(`{"resources":[{"name":"a","uri":"ui://a"},` +
+		`{"name":"b","uri":"ui://capgate/one/a"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := newURIs([]Offer{{Capability: "one", Reads: true}, {Capability: "two", Reads: true, URIs: listed.URIs}})
+	for _, c := range []struct{ capability, own, want string }{
+		{"one", "ui://a", "ui://capgate/one/a"}, {"two", "ui://a", "ui://capgate/two/a"},
+		{"two", "ui://capgate/one/a", "ui://capgate/two/capgate/one/a"}, {"one", "ui://a/../b?c#%2F", ""},
+		{"two", "ui://a//b", "ui://capgate/two/a//b"},
+	} {
+		named := u.name(c.capability, c.own)
+		capability, own, ok := u.resolve(named)
+		if c.want != "" && named != c.want || u.template(c.capability, c.own) != named ||
+			u.linksOf(t.Context(), c.capability).link(c.own) != named || !ok || capability != c.capability ||
+			own != c.own {
+			t.Errorf("%s of %s is %s, which is %s of %s", c.own, c.capability, named, own, capability)
+		}
+	}
+	for _, uri := range []string{"ui://capgate/", "ui://capgate/one", "ui://capgate/one/", "ui://capgate//a"} {
+		if capability, own, ok := u.resolve(uri); ok {
+			t.Errorf("%s is %s of %s", uri, own, capability)
+		}
+	}
+	if capability, _, ok := u.resolve("ui://a"); !ok || capability != "two" {
+		t.Errorf("the URI of the only server that lists it leads to %q", capability)
+	}
+}
+
+// TestClientsWithApps: a client shows apps if it declares their media type in the form of the extension.
+func TestClientsWithApps(t *testing.T) {
+	t.Parallel()
+	const app = `"text/html;profile=mcp-app"`
+	for settings, want := range map[string]bool{
+		`{"mimeTypes":[` + app + `]}`: true, `{"mimeTypes":["x",` + app + `]}`: true, `{"mimeTypes":["x"]}`: false,
+		`{"mimeTypes":` + app + `}`: false, `{"mimeTypes":[[` + app + `]]}`: false, `{}`: false,
+		`[]`: false, `null`: false,
+		`{"mimetypes":[` + app + `]}`: false, `{"mimeTypes":[` + strings.Repeat("1,", 1000) + app + `]}`: true,
+	} {
+		reader := strictjson.Get()
+		text := []byte(`{"io.modelcontextprotocol/ui":` + settings + `}`)
+		if err := reader.Read(text, strictjson.Options{Keep: true}); err != nil {
+			t.Fatal(err)
+		}
+		if got := showsApps(reader.Root()); got != want {
+			t.Errorf("%.80s: %t", settings, got)
+		}
+		reader.Release()
+	}
+}
