@@ -167,6 +167,14 @@ func Is(name string, u Use) bool {
 // Has reports whether a field has a use.
 func (f Field) Has(u Use) bool { return f.Uses&u != 0 }
 
+// In returns the first value of a field in the headers of a request; empty means none.
+func (f *Field) In(h http.Header) string {
+	if values := h[f.key]; len(values) > 0 {
+		return values[0]
+	}
+	return ""
+}
+
 // With returns the fields with a use.
 func With(u Use) (all []Field) {
 	for _, f := range fields {

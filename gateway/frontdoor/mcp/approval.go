@@ -91,9 +91,9 @@ func (h *Handler) approve(ctx context.Context, i *invocation) (*docpb.InvokeResp
 		return nil, nil, err
 	}
 	i.separateKeys()
-	var a asking
+	a := &i.asking
 	asked := func(p call.Approval) time.Duration {
-		return h.ask(ctx, i, &a, pending{p.ID, p.Link, p.Expires.UTC().Format(time.RFC3339)}, p.Pending)
+		return h.ask(ctx, i, a, pending{p.ID, p.Link, p.Expires.UTC().Format(time.RFC3339)}, p.Pending)
 	}
 	reply, err := h.invoke(request.WithCall(ctx, request.Call{IdempotencyKeys: i.keys, Feature: i.feature,
 		Asked: asked, Changed: i.changed}), i)

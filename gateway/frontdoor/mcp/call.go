@@ -19,6 +19,8 @@ import (
 // invocation is a tool call for a request.
 type invocation struct {
 	about
+	call     docpb.InvokeRequest // what req points to
+	asking   asking
 	exchange *exchange
 	name     string // name of the tool for the client
 	req      *docpb.InvokeRequest
@@ -178,16 +180,19 @@ func (h *Handler) invocationOf(ctx context.Context, x *exchange, req *sdk.CallTo
 	return i, nil
 }
 
+var emptyObject = []byte("{}") //nolint:gochecknoglobals // a constant
+
 // newInvocation returns a call with the metadata of a request.
 func (h *Handler) newInvocation(x *exchange, capability, tool string, args []byte) (*invocation, error) {
 	a, err := aboutCall(x.r.Header, &x.read.meta)
 	if err != nil {
 		return nil, err
 	}
-	return &invocation{about: a, exchange: x, stateless: x.read.isStateless(),
-		req: &docpb.InvokeRequest{ToolName: tool, ArgsJson: args, ConfigJson: []byte("{}"),
-			SessionId: cmp.Or(a.session, x.session.ID), CapabilityId: capability, ThreadId: a.thread},
-	}, nil
+	i := &invocation{about: a, exchange: x, stateless: x.read.isStateless()}
+	i.req = &i.call
+	i.req.ToolName, i.req.ArgsJson, i.req.ConfigJson = tool, args, emptyObject
+	i.req.SessionId, i.req.CapabilityId, i.req.ThreadId = cmp.Or(a.session, x.session.ID), capability, a.thread
+	return i, nil
 }
 
 // readRound reads the state and the responses of an earlier attempt, and determines how the client can be asked.

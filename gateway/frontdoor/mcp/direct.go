@@ -12,6 +12,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/lib/strictjson"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
 // readDirect returns the call of a message that is served without the SDK; nil means that the SDK must serve it. The
@@ -21,7 +22,12 @@ func (m *message) readDirect(params strictjson.Value, header http.Header) *sdk.C
 	if m.tool == "" || m.streams || m.id == nil {
 		return nil
 	}
-	p := &sdk.CallToolParamsRaw{Name: m.tool}
+	of := &struct { // one allocation
+		request sdk.CallToolRequest
+		params  sdk.CallToolParamsRaw
+	}{}
+	p := &of.params
+	p.Name = m.tool
 	for name, v := range params.Members() {
 		kind := strictjson.Object
 		switch string(name.Bytes()) {
@@ -42,13 +48,16 @@ func (m *message) readDirect(params strictjson.Value, header http.Header) *sdk.C
 	if !m.isPlain(header) {
 		return nil
 	}
-	return &sdk.CallToolRequest{Params: p}
+	of.request.Params = p
+	return &of.request
 }
 
 // memory holds the reusable buffers of a call.
 type memory struct {
+	request  relay.Request
 	message  []byte // to the gateway
 	response relay.Response
+	reply    docpb.InvokeResponse
 	answer   writer // to the client
 }
 
@@ -64,8 +73,9 @@ func (m *memory) release() {
 	}
 	clear(m.message)
 	clear(m.answer.text)
-	m.message, m.answer = m.message[:0], writer{text: m.answer.text[:0]}
+	m.request, m.message, m.answer = relay.Request{}, m.message[:0], writer{text: m.answer.text[:0]}
 	m.response.Reset(maxRetained)
+	m.reply.Reset()
 	memories.Put(m)
 }
 
@@ -100,21 +110,15 @@ func (h *Handler) serveListen(ctx context.Context, out http.ResponseWriter, x *e
 func (h *Handler) writeDirect(out http.ResponseWriter, x *exchange, result sdk.Result, err error) {
 	m, w := x.read, &x.memory.answer
 	x.alive.stop()
-	httpStatus := http.StatusOK
 	w.begin(m.id)
-	w.send = x.sender(out)
-	var rpc *jsonrpc.Error
-	switch {
-	case err == nil:
+	if r, own := result.(*callResult); !own || !r.isShort() {
+		w.send = x.sender(out)
+	}
+	httpStatus := http.StatusOK
+	if err == nil {
 		h.writeResult(w, result, m.isStateless())
-	case errors.As(err, &rpc):
-		w.member("error", rpcError{rpc.Code, rpc.Message, rpc.Data})
-		if m.isStateless() {
-			httpStatus = statusOf(rpc.Code)
-		}
-	default:
-		w.member("error", rpcError{Code: jsonrpc.CodeInternalError,
-			Message: "the gateway failed to answer the message"})
+	} else {
+		httpStatus = w.failure(err, m.isStateless())
 	}
 	if w.sent {
 		w.text = append(w.text, '}')
@@ -137,6 +141,21 @@ func (h *Handler) writeDirect(out http.ResponseWriter, x *exchange, result sdk.R
 	head["Content-Length"] = []string{strconv.Itoa(len(w.text))}
 	out.WriteHeader(httpStatus)
 	_, _ = out.Write(w.text) // the client may have disconnected
+}
+
+// failure writes an error, and returns the HTTP status of the response.
+func (w *writer) failure(err error, stateless bool) (httpStatus int) {
+	var rpc *jsonrpc.Error
+	if !errors.As(err, &rpc) {
+		w.member("error", rpcError{Code: jsonrpc.CodeInternalError,
+			Message: "the gateway failed to answer the message"})
+		return http.StatusOK
+	}
+	w.member("error", rpcError{rpc.Code, rpc.Message, rpc.Data})
+	if stateless {
+		return statusOf(rpc.Code)
+	}
+	return http.StatusOK
 }
 
 // sender returns the function that sends the parts of a long response.

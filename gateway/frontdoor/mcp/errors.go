@@ -153,8 +153,11 @@ func requiredBy(p *problem.Problem) json.RawMessage {
 
 // encoded returns the result or the error of a request for the SDK.
 func encoded(ctx context.Context, result sdk.Result, err error) (sdk.Result, error) {
+	if err == nil {
+		return result, nil
+	}
 	var rpc *jsonrpc.Error
-	if err == nil || errors.As(err, &rpc) {
+	if errors.As(err, &rpc) {
 		return result, err
 	}
 	return nil, rpcOf(exchangeOf(ctx).r, err)

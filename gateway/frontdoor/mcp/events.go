@@ -14,8 +14,12 @@ import (
 type events struct{ stream.Writer }
 
 // eventsTo returns the events of a response, which starts with the first event.
-func eventsTo(out http.ResponseWriter) *events {
-	return &events{stream.Writer{Out: out, Type: stream.Events, Cache: notCached[0]}}
+func eventsTo(out http.ResponseWriter) *events { return new(events).to(out) }
+
+// to makes e the events of a response.
+func (e *events) to(out http.ResponseWriter) *events {
+	e.Out, e.Type, e.Cache = out, stream.Events, notCached[0]
+	return e
 }
 
 // send writes a message.
@@ -65,9 +69,14 @@ type heartbeat struct {
 
 // keepAlive starts the heartbeats of a response. The caller must call stop before the handler of the request returns.
 func keepAlive(to *events, every time.Duration, leave func()) *heartbeat {
-	b := &heartbeat{to: to, every: every, leave: leave}
+	return new(heartbeat).start(to, every, leave)
+}
+
+// start is keepAlive in the memory of b, which is unused.
+func (b *heartbeat) start(to *events, every time.Duration, leave func()) *heartbeat {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.to, b.every, b.leave = to, every, leave
 	b.timer = time.AfterFunc(every, b.beat)
 	return b
 }

@@ -5,14 +5,15 @@ import (
 	"context"
 	"errors"
 	"io"
+	"unicode/utf8"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/capgate/capgate/gateway/frontdoor/request"
+	"github.com/capgate/capgate/gateway/frontdoor/unary"
 	"github.com/capgate/capgate/gateway/localgrpc"
 	"github.com/capgate/capgate/gateway/relay"
 	gatewaystatus "github.com/capgate/capgate/gateway/status"
@@ -38,16 +39,18 @@ func (h *Handler) unary(ctx context.Context, i *invocation) (*docpb.InvokeRespon
 	if of == nil {
 		of = new(memory)
 	}
-	var room [relay.Headroom]byte
-	var err error
-	of.message, err = proto.MarshalOptions{}.MarshalAppend(append(of.message[:0], room[:]...), i.req)
-	if err != nil {
+	q := i.req
+	if !utf8.ValidString(q.GetToolName()) || !utf8.ValidString(q.GetSessionId()) || !utf8.ValidString(q.GetThreadId()) {
 		return nil, invalidParams("the call cannot be encoded: a string is not valid UTF-8")
 	}
+	var room [relay.Headroom]byte
+	of.message = unary.AppendCall(append(of.message[:0], room[:]...), q.GetToolName(), q.GetArgsJson(),
+		q.GetConfigJson(), q.GetSessionId(), q.GetCapabilityId(), q.GetThreadId())
 	response := &of.response
-	h.cfg.Unary(ctx, &relay.Request{Path: docpb.Capability_Invoke_FullMethodName, Authority: localgrpc.DefaultAuthority,
-		Header: i.fields, MaxMessage: maxReply}, of.message, response)
-	reply := new(docpb.InvokeResponse)
+	of.request = relay.Request{Path: docpb.Capability_Invoke_FullMethodName, Authority: localgrpc.DefaultAuthority,
+		Header: i.fields, MaxMessage: maxReply}
+	h.cfg.Unary(ctx, &of.request, of.message, response)
+	reply, err := &of.reply, error(nil)
 	if reply.ResultJson, reply.Error, err = localgrpc.Result(response); err != nil {
 		return nil, err
 	}

@@ -221,7 +221,9 @@ type exchange struct {
 	session session
 	memory  *memory    // of a call without the SDK; nil otherwise
 	events  *events    // events of the response, unless that is one JSON object
+	own     events     // what events points to
 	alive   *heartbeat // heartbeats; nil means the client does not accept events
+	beat    heartbeat  // what alive points to
 }
 
 type exchangeKey struct{}
@@ -302,9 +304,10 @@ func (h *Handler) dispatch(sdk http.Handler, out http.ResponseWriter, r *http.Re
 	}
 	ctx, leave := h.running.begin(r.Context(), key)
 	defer leave()
-	x := &exchange{r: r.WithContext(ctx), out: out, read: m, session: s, events: eventsTo(out)}
+	x := &exchange{r: r.WithContext(ctx), out: out, read: m, session: s}
+	x.events = x.own.to(out)
 	if m.mayStream {
-		x.alive = keepAlive(x.events, h.cfg.Beat, leave)
+		x.alive = x.beat.start(x.events, h.cfg.Beat, leave)
 		defer x.alive.stop()
 	}
 	ctx = context.WithValue(ctx, exchangeKey{}, x)

@@ -61,21 +61,23 @@ func (m *meta) text(key, other string) string {
 	return other
 }
 
-// read parses an object.
-func (m *meta) read(object strictjson.Value) {
+// read parses an object. revision is the one in the header of the request.
+func (m *meta) read(object strictjson.Value, revision string) {
 	described, plain := false, true
 	for name, v := range object.Members() {
-		switch key := string(name.Bytes()); key {
+		switch string(name.Bytes()) {
 		case metaIdempotency, metaSession, metaThread, "traceparent", "tracestate", "baggage":
 			if v.Kind() == strictjson.String {
-				m.texts = append(m.texts, relay.Field{Name: key, Value: string(v.Bytes())})
+				m.texts = append(m.texts, relay.Field{Name: string(name.Bytes()), Value: string(v.Bytes())})
 			}
 		case "progressToken":
 			m.progress, m.token = true, tokenOf(v)
 		case sdk.MetaKeyProtocolVersion:
 			m.hasRevision = true
 			if v.Kind() == strictjson.String {
-				m.revision = string(v.Bytes())
+				if m.revision = revision; string(v.Bytes()) != revision {
+					m.revision = string(v.Bytes())
+				}
 			}
 		case sdk.MetaKeyClientInfo:
 			plain = plain && isPlainInfo(v)

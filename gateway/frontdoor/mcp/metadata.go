@@ -42,11 +42,15 @@ type about struct {
 // forwarded lists the headers that become metadata of calls.
 var forwarded = header.With(header.ToMCP) //nolint:gochecknoglobals // a table
 
+// usualFields is the number of fields of most calls.
+const usualFields = 4
+
 // aboutCall reads the headers and _meta. A value in _meta takes precedence over the header.
 func aboutCall(header http.Header, m *meta) (a about, f error) {
+	a.fields = make([]relay.Field, 0, usualFields)
 	for i := range forwarded {
 		name := forwarded[i].Metadata
-		value := header.Get(name)
+		value := forwarded[i].In(header)
 		switch name {
 		case "traceparent", "tracestate", "baggage":
 			value = m.text(name, value)
@@ -55,12 +59,20 @@ func aboutCall(header http.Header, m *meta) (a about, f error) {
 			return a, f
 		}
 	}
-	a.session = m.text(metaSession, header.Get("X-Session-Id"))
-	a.thread = m.text(metaThread, header.Get("X-Thread-Id"))
-	if key := m.text(metaIdempotency, header.Get("Idempotency-Key")); key != "" {
+	a.session = m.text(metaSession, valueOf(header, "X-Session-Id"))
+	a.thread = m.text(metaThread, valueOf(header, "X-Thread-Id"))
+	if key := m.text(metaIdempotency, valueOf(header, "Idempotency-Key")); key != "" {
 		a.keys = []string{key}
 	}
 	return a, a.add("x-session-id", a.session)
+}
+
+// valueOf returns the first value of a header with a canonical name; empty means none.
+func valueOf(header http.Header, name string) string {
+	if values := header[name]; len(values) > 0 {
+		return values[0]
+	}
+	return ""
 }
 
 func (a *about) add(name, value string) error {

@@ -94,7 +94,7 @@ func (h *Handler) measured(next sdk.MethodHandler) sdk.MethodHandler {
 
 // RevisionOf returns the revision of a request.
 func RevisionOf(r *http.Request) call.Revision {
-	return call.RevisionOf(r.Header.Get("Mcp-Protocol-Version"))
+	return call.RevisionOf(valueOf(r.Header, "Mcp-Protocol-Version"))
 }
 
 // knownName returns the name of a tool at Path, also for a request at a toolset; empty means that no tool has the name.

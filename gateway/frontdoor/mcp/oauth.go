@@ -75,9 +75,9 @@ func (h *Handler) Base(r *http.Request) string {
 func (h *Handler) checkScope(r *http.Request, m *message) error {
 	switch {
 	case strings.HasSuffix(m.method, "/list") && m.isServed(), m.method == "subscriptions/listen",
-		m.method == "tools/call" && m.tool == searchTools && h.searches(r):
+		m.method == toolsCall && m.tool == searchTools && h.searches(r):
 		return h.cfg.Lists(r)
-	case m.method == "tools/call", isFeatureCall(m.method), slices.Contains(taskMethods(), m.method):
+	case m.method == toolsCall, isFeatureCall(m.method), slices.Contains(taskMethods(), m.method):
 		return h.cfg.Invokes(r)
 	}
 	return nil

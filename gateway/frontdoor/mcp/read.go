@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"mime"
 	"net/http"
 	"os"
@@ -21,6 +22,7 @@ import (
 )
 
 const (
+	toolsCall = "tools/call"
 	maxMethod = 128 // bytes of a method's name
 	maxID     = 256 // bytes of a request's id
 	copies    = 4   // copies of a body that exist at once: here, twice in the SDK, and in the call
@@ -129,9 +131,9 @@ func (h *Handler) readBody(w http.ResponseWriter, r *http.Request, m *message) e
 	}
 	in := bodybudget.StallTimeout(w, http.MaxBytesReader(w, r.Body, h.cfg.MaxBody), h.cfg.Stall)
 	// One read fills the buffer, and another one detects the end of the body.
-	body := bytes.NewBuffer(make([]byte, 0, min(max(r.ContentLength, 0), maxRetained)+bytes.MinRead))
-	_, err := body.ReadFrom(m.held.Reader(in, copies*r.ContentLength))
-	if m.body = body.Bytes(); err == nil {
+	m.body = make([]byte, 0, min(max(r.ContentLength, 0), maxRetained)+bytes.MinRead)
+	err := m.readAll(m.held.Reader(in, copies*r.ContentLength))
+	if err == nil {
 		return nil
 	}
 	var large *http.MaxBytesError
@@ -145,6 +147,22 @@ func (h *Handler) readBody(w http.ResponseWriter, r *http.Request, m *message) e
 			"the body did not arrive in time")
 	}
 	return refused(http.StatusBadRequest, jsonrpc.CodeInvalidRequest, "INVALID_BODY", "the body could not be read")
+}
+
+// readAll reads the body to its end.
+func (m *message) readAll(in io.Reader) error {
+	for {
+		n, err := in.Read(m.body[len(m.body):cap(m.body)])
+		m.body = m.body[:len(m.body)+n]
+		switch {
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return err
+		case len(m.body) == cap(m.body):
+			m.body = slices.Grow(m.body, len(m.body))
+		}
+	}
 }
 
 func (h *Handler) tooLarge() error {
@@ -210,7 +228,9 @@ func (m *message) parse(header http.Header) error {
 			if v.Kind() != strictjson.String || len(v.Bytes()) == 0 || len(v.Bytes()) > maxMethod {
 				return invalid("method must be a string of 1 to 128 bytes")
 			}
-			m.method = string(v.Bytes())
+			if m.method = toolsCall; string(v.Bytes()) != m.method { // else it need not be copied
+				m.method = string(v.Bytes())
+			}
 		case "params":
 			params, hasParams = v, true
 		case "result":
@@ -239,7 +259,7 @@ func (m *message) parse(header http.Header) error {
 // readParams reads the used fields of the params.
 func (m *message) readParams(params strictjson.Value, header http.Header) error {
 	if meta, ok := params.Get("_meta"); ok && meta.Kind() == strictjson.Object {
-		m.meta.read(meta)
+		m.meta.read(meta, m.version)
 	}
 	m.readAccept(header)
 	if v, ok := params.Get("inputResponses"); ok && v.Kind() == strictjson.Object && v.Len() > 0 {
@@ -252,9 +272,11 @@ func (m *message) readParams(params strictjson.Value, header http.Header) error 
 		}
 	case "notifications/cancelled":
 		m.readCancelled(params)
-	case "tools/call":
+	case toolsCall:
 		if name, ok := params.Get("name"); ok && name.Kind() == strictjson.String && len(name.Bytes()) <= maxName {
-			m.tool = string(name.Bytes())
+			if m.tool = header.Get("Mcp-Name"); string(name.Bytes()) != m.tool {
+				m.tool = string(name.Bytes())
+			}
 		}
 		m.call = m.readDirect(params, header)
 	case "subscriptions/listen":
@@ -275,7 +297,7 @@ func (m *message) readParams(params strictjson.Value, header http.Header) error 
 // holdDecoded reserves memory for the params that the SDK decodes: all but the arguments of a tool.
 func (m *message) holdDecoded(params strictjson.Value) error {
 	n := params.Count()
-	if args, ok := params.Get("arguments"); ok && m.method == "tools/call" {
+	if args, ok := params.Get("arguments"); ok && m.method == toolsCall {
 		n -= args.Count()
 	}
 	if n > bodybudget.MaxValues {
@@ -307,7 +329,7 @@ func (m *message) readID(v strictjson.Value) error {
 // isServed reports whether this server has the method of a request.
 func (m *message) isServed() bool {
 	switch m.method {
-	case "initialize", "ping", "tools/list", "tools/call", "server/discover":
+	case "initialize", "ping", "tools/list", toolsCall, "server/discover":
 		return true
 	case "prompts/list", "resources/list", "resources/templates/list":
 		return true

@@ -64,12 +64,13 @@ func resultOf(reply *docpb.InvokeResponse, stateless bool) *callResult {
 		}
 		return r
 	}
-	if !utf8.Valid(data) {
+	isJSON := strictjson.Check(data) == nil // and thus UTF-8
+	if !isJSON && !utf8.Valid(data) {
 		return &callResult{stateless: stateless, more: []sdk.Content{&sdk.EmbeddedResource{
 			Resource: &sdk.ResourceContents{URI: resultURI, MIMEType: "application/octet-stream", Blob: data}}}}
 	}
 	r := newResult(data, stateless)
-	if strictjson.Check(data) == nil && (stateless || bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("{"))) {
+	if isJSON && (stateless || bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("{"))) {
 		r.structured = data
 	}
 	return r

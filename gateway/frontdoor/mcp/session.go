@@ -32,11 +32,16 @@ func (h *Handler) begin(w http.ResponseWriter, r *http.Request, m *message) {
 }
 
 // resume returns the session of a request. A session of another caller, or a forged one, is unknown.
-func (h *Handler) resume(r *http.Request) (s session, f error) {
+func (h *Handler) resume(r *http.Request) (session, error) {
 	id := r.Header.Get(sessionHeader)
 	if id == "" {
-		return s, nil
+		return session{}, nil
 	}
+	return h.opened(r, id)
+}
+
+// opened returns the session with an id.
+func (h *Handler) opened(r *http.Request, id string) (s session, f error) {
 	seals := h.sealsFor(r.Context(), r)
 	if seals.on() && !seals.open(sealedSession, id, &s) {
 		return s, refused(http.StatusNotFound, jsonrpc.CodeInvalidRequest, "MCP_SESSION_UNKNOWN",

@@ -150,6 +150,12 @@ func (r *callResult) size() int {
 	return n
 }
 
+// isShort reports whether the encoded result is shorter than a part, however it is escaped.
+func (r *callResult) isShort() bool {
+	const longest = 6 // bytes of an escaped one
+	return len(r.more) == 0 && len(r.Meta) == 0 && longest*len(r.text)+len(r.items)+len(r.structured) < writeChunk
+}
+
 // escapedSize returns the length of a text as a JSON string.
 func escapedSize(text []byte) int {
 	n := len(text)

@@ -29,11 +29,27 @@ type callKey struct{}
 
 // WithCall returns a context that attaches c to its calls.
 func WithCall(ctx context.Context, c Call) context.Context {
-	return context.WithValue(ctx, callKey{}, c)
+	return &withCall{ctx, c}
 }
 
 // CallOf returns the data attached to the calls of ctx.
 func CallOf(ctx context.Context) Call {
-	c, _ := ctx.Value(callKey{}).(Call)
-	return c
+	if of, ok := ctx.Value(callKey{}).(*withCall); ok {
+		return of.call
+	}
+	return Call{}
+}
+
+// withCall is a context with a Call.
+type withCall struct {
+	context.Context //nolint:containedctx // a context
+	call            Call
+}
+
+// Value implements context.Context.
+func (c *withCall) Value(key any) any {
+	if key == (callKey{}) {
+		return c
+	}
+	return c.Context.Value(key)
 }

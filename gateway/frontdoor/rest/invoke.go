@@ -11,8 +11,6 @@ import (
 	"sync"
 	"unicode/utf8"
 
-	"google.golang.org/protobuf/encoding/protowire"
-
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
 	"github.com/capgate/capgate/gateway/frontdoor/header"
 	"github.com/capgate/capgate/gateway/frontdoor/invocation"
@@ -157,20 +155,8 @@ func (d *directCall) encode(header http.Header) (err error) {
 	if err != nil {
 		return err
 	}
-	d.Message = appendField(d.Begin(), 1, c.Tool)
-	d.Message = appendField(d.Message, 2, c.Args)
-	d.Message = appendField(d.Message, 3, c.Config)
-	d.Message = appendField(d.Message, 4, c.Session)
-	d.Message = protowire.AppendString(protowire.AppendTag(d.Message, 5, protowire.BytesType), d.capability)
-	d.Message = appendField(d.Message, 6, c.Thread)
+	d.Message = unary.AppendCall(d.Begin(), c.Tool, c.Args, c.Config, c.Session, d.capability, c.Thread)
 	return nil
-}
-
-func appendField(msg []byte, number protowire.Number, value []byte) []byte {
-	if len(value) == 0 {
-		return msg
-	}
-	return protowire.AppendBytes(protowire.AppendTag(msg, number, protowire.BytesType), value)
 }
 
 // invoke makes the call and writes the response.

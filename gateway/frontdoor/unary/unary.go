@@ -5,6 +5,8 @@ import (
 	"context"
 	"io"
 
+	"google.golang.org/protobuf/encoding/protowire"
+
 	"github.com/capgate/capgate/gateway/relay"
 )
 
@@ -81,4 +83,24 @@ func (c *Call) ReadAll(in io.Reader, n int) error {
 func (c *Call) Begin() []byte {
 	var room [relay.Headroom]byte
 	return append(c.Message[:0], room[:]...)
+}
+
+// AppendCall appends the call of a tool as a message of the capability protocol. Strings must be valid UTF-8.
+func AppendCall[T []byte | string](msg []byte, tool T, args, config []byte, session T, capability string,
+	thread T) []byte {
+	msg = appendField(msg, 1, tool)
+	msg = appendField(msg, 2, args)
+	msg = appendField(msg, 3, config)
+	msg = appendField(msg, 4, session)
+	msg = appendField(msg, 5, capability)
+	return appendField(msg, 6, thread)
+}
+
+// appendField appends a field of a message, unless it is empty.
+func appendField[T []byte | string](msg []byte, number protowire.Number, value T) []byte {
+	if len(value) == 0 {
+		return msg
+	}
+	msg = protowire.AppendVarint(protowire.AppendTag(msg, number, protowire.BytesType), uint64(len(value)))
+	return append(msg, value...)
 }

@@ -380,3 +380,20 @@ func BenchmarkCheck(b *testing.B) {
 		check.Must(b, strictjson.Check(benchmarked))
 	}
 }
+
+// TestRawEndsAtItsBracket: brackets and quotes in strings, also after backslashes, do not end the text of a value.
+func TestRawEndsAtItsBracket(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{`{}`, `{"a":""}`, `{"]":"}"}`, `["\\"]`, `["\\\\"]`, `["\""]`, `["\\\"]"]`,
+		`["\\\\\"}","\\"]`,
+		`{"\\":["\"","\\"],"\"":{"b":"\u005c\""}}`} {
+		r := strictjson.Get()
+		check.Must(t, r.Read([]byte(`[`+text+`,"]}"]`), strictjson.Options{Keep: true}))
+		for _, v := range r.Root().Elements() {
+			if got := string(v.Raw()); v.Kind() != strictjson.String && got != text {
+				t.Errorf("%s: got %s", text, got)
+			}
+		}
+		r.Release()
+	}
+}

@@ -1,6 +1,7 @@
 package strictjson
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"iter"
@@ -182,12 +183,23 @@ func (v Value) Raw() []byte {
 				return text[start : i+1]
 			}
 		case '"':
-			for i++; text[i] != '"'; i++ {
-				if text[i] == '\\' {
-					i++
-				}
-			}
+			i = endOfString(text, i)
 		}
 	}
 	return nil
+}
+
+// endOfString returns the position of the quote that ends the string that begins at i. It has an even number of
+// backslashes before it.
+func endOfString(text []byte, i int) int {
+	for {
+		i += 1 + bytes.IndexByte(text[i+1:], '"')
+		backslashes := 0
+		for text[i-1-backslashes] == '\\' {
+			backslashes++
+		}
+		if backslashes%2 == 0 {
+			return i
+		}
+	}
 }
