@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,8 +20,11 @@ import (
 )
 
 // featureRequest is a request of a client to real servers. Its result contains want, and that of a client of
-// 2026-07-28 contains modern, unless it is empty.
+// 2026-07-28 contains modern, unless it is empty. It makes no request that is unasked.
 type featureRequest struct{ method, params, want, modern string }
+
+// unasked marks a call whose server asks a client that declares nothing, and then waits.
+const unasked = "unasked"
 
 // featureRequests lists the requests of each client. The servers are those of TestMCPRealServers.
 func featureRequests(file string) []featureRequest {
@@ -68,6 +72,9 @@ func featureRequests(file string) []featureRequest {
 		{"tools/call", `{"name":"python__tell","arguments":{}}`, "The model says hello.", ""},
 		{"tools/call", `{"name":"fastmcp__greet","arguments":{}}`, "Hello, Ann!", "not support"},
 		{"tools/call", `{"name":"fastmcp__tell","arguments":{}}`, "The model says hello.", "not support"},
+		{"tools/call", `{"name":"fastmcp__tell_aside","arguments":{}}`, "The model says hello aside.", unasked},
+		{"tools/call", `{"name":"everything__get-roots-list","arguments":{}}`, "file:///home/ann",
+			"get-roots-list not found"},
 	}
 }
 
@@ -96,6 +103,10 @@ func clientsOfRealServers(t *testing.T, public, file string) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			all := all
+			if c.modern {
+				all = slices.DeleteFunc(slices.Clone(all), func(r featureRequest) bool { return r.modern == unasked })
+			}
 			results := c.run(t, "http://"+public+"/mcp", all)
 			if len(results) != len(all) {
 				t.Fatalf("%d results of %d requests: %s", len(results), len(all), results)

@@ -121,20 +121,27 @@ func (t *transport) reply(ex *exchange, id, result json.RawMessage, failure erro
 	if failure != nil {
 		of.Result, of.Error = nil, errorOf(failure)
 	}
-	text, err := plainjson.Marshal(of)
-	if err != nil || ex.ctx.Err() != nil {
-		return
-	}
 	ex.mu.Lock()
 	sent := ex.request
 	ex.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ex.ctx, asideTimeout)
+	t.respond(ex.ctx, sent, of)
+}
+
+// respond sends a response to a request of the server, in the session of a request that was sent.
+func (t *transport) respond(ctx context.Context, sent *http.Request, of wire) {
+	text, err := plainjson.Marshal(of)
+	if err != nil || ctx.Err() != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, asideTimeout)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, sent.URL.String(), bytes.NewReader(text))
 	if err != nil {
 		return
 	}
 	r.Header, r.Host = sent.Header.Clone(), sent.Host
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
 	for _, name := range [...]string{"Mcp-Method", "Mcp-Name"} {
 		r.Header.Del(name)
 	}

@@ -22,10 +22,11 @@ type events struct {
 	pace    *paced // rate limit of unsolicited messages; nil with ex, because total limits those
 	ready   []byte
 	ex      *exchange
-	size    int    // bytes of the current event
-	returns bool   // the last line ended with a carriage return
-	id      string // of the request that the events respond to; empty means none
-	answer  []byte // the response; nil means not received yet
+	heard   *listener // handles all messages; nil for streams of the SDK
+	size    int       // bytes of the current event
+	returns bool      // the last line ended with a carriage return
+	id      string    // of the request that the events respond to; empty means none
+	answer  []byte    // the response; nil means not received yet
 	rest    resumption
 }
 
@@ -106,6 +107,9 @@ func (b *events) next() ([]byte, error) {
 
 // receive returns the message of an event as lines of data.
 func (b *events) receive(data []byte) (out []byte, _ error) {
+	if b.heard != nil {
+		return nil, b.heard.heard(b.of, b.rest.request, data)
+	}
 	pass, answers, err := b.of.receive(data, b.ex, b.id, false)
 	if err != nil || pass == nil {
 		return nil, err

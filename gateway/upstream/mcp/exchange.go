@@ -86,6 +86,13 @@ func (ex *exchange) sending(r *http.Request) {
 	ex.request = r
 }
 
+// isSent reports whether the request was sent.
+func (ex *exchange) isSent() bool {
+	ex.mu.Lock()
+	defer ex.mu.Unlock()
+	return ex.request != nil
+}
+
 // traced returns the request with a trace that records its connection.
 func (ex *exchange) traced(r *http.Request) *http.Request {
 	return r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{

@@ -187,6 +187,7 @@ func (v *server) attempt(ctx context.Context, of attempted) (_ *toolResult, lost
 	defer ex.settle()
 	defer end()
 	ex.asks = of.asks
+	defer v.listen(ex, s, o)()
 	err = of.op.send(ex.ctx, o.ClientSession, of.op.meta)
 	code, raw, refused := ex.answer()
 	unsent, cause := ex.unsent()

@@ -42,6 +42,15 @@ type link struct {
 	place atomic.Pointer[sessions.Place] // nil means that no other replica uses the session
 	of    *record                        // the session that the link continues; nil means a new one
 	begun atomic.Bool                    // the SDK has opened the continued session
+
+	url      string
+	listener listener
+}
+
+// Close ends the session, and its stream before.
+func (o *opened) Close() error {
+	o.link.listener.close()
+	return o.ClientSession.Close()
 }
 
 // RoundTrip implements http.RoundTripper. A session that replicas share does not end with its link, and the one that
@@ -220,7 +229,7 @@ func (v *server) enter(ctx context.Context, key sessionKey, s *session, client *
 			return o, nil
 		}
 	}
-	l := &link{transport: v.transport}
+	l := &link{transport: v.transport, url: v.url}
 	cs, err := v.connectBy(ctx, client, true, l)
 	if err != nil {
 		return nil, err
@@ -237,7 +246,7 @@ func (v *server) enter(ctx context.Context, key sessionKey, s *session, client *
 
 // resume continues a session. Nothing is sent.
 func (v *server) resume(ctx context.Context, client *sdk.Client, place *sessions.Place, of *stored) (*opened, error) {
-	l := &link{transport: v.transport, of: of.record}
+	l := &link{transport: v.transport, url: v.url, of: of.record}
 	l.place.Store(place)
 	cs, err := client.Connect(ctx, &numbering{v.streamable(l, true), of.first},
 		&sdk.ClientSessionOptions{ProtocolVersion: of.Result.ProtocolVersion})

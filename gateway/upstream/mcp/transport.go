@@ -93,14 +93,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	sent := headOf(r)
 	ex := exchangeFor(r, sent)
 	out := r.Clone(r.Context())
-	out.Host = cmp.Or(t.host, out.Host)
-	for name, values := range t.header {
-		out.Header[name] = values
-	}
-	if trace := traceOf(r.Context()); trace != "" {
-		out.Header.Set("Traceparent", trace)
-	}
-	if err := t.identify(out, sent); err != nil {
+	if err := t.prepare(out, sent); err != nil {
 		if ex != nil {
 			ex.responded(nil, err)
 		}
@@ -116,6 +109,18 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return t.plain(out, sent)
 	}
 	return t.send(out, ex)
+}
+
+// prepare adds what the configuration of the fleet adds to a request.
+func (t *transport) prepare(r *http.Request, sent head) error {
+	r.Host = cmp.Or(t.host, r.Host)
+	for name, values := range t.header {
+		r.Header[name] = values
+	}
+	if trace := traceOf(r.Context()); trace != "" {
+		r.Header.Set("Traceparent", trace)
+	}
+	return t.identify(r, sent)
 }
 
 // identify adds the assertion of the caller, if the fleet wants assertions. A request that ends a session, or answers

@@ -1,4 +1,5 @@
-"""A server of FastMCP, as in the Python SDK before 2.0: revisions with sessions, and questions on the stream of a call.
+"""A server of FastMCP, as in the Python SDK before 2.0: revisions with sessions, and questions on the stream of a
+call, or of the session.
 
 It prints its port.
 """
@@ -30,6 +31,14 @@ async def tell(ctx: Context) -> str:
     message = SamplingMessage(role="user", content=TextContent(type="text", text="Tell a joke."))
     answer = await ctx.session.create_message([message], max_tokens=100, related_request_id=ctx.request_id)
     return f"The model says {answer.content.text}."
+
+
+@server.tool()
+async def tell_aside(ctx: Context) -> str:
+    """Asks the client's model on the stream of the session."""
+    message = SamplingMessage(role="user", content=TextContent(type="text", text="Tell a joke."))
+    answer = await ctx.session.create_message([message], max_tokens=100)
+    return f"The model says {answer.content.text} aside."
 
 
 @server.resource("fast://greeting")

@@ -1,0 +1,203 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/capgate/capgate/gateway/questions"
+	"github.com/capgate/capgate/gateway/upstream"
+	"github.com/capgate/capgate/internal/lib/backoff"
+)
+
+// A server of an earlier revision may ask on the stream of a GET, which belongs to no call (2025-11-25, Streamable
+// HTTP, "Listening for Messages from the Server"). Some SDKs do so unless the tool names its call. A question there is
+// for the only call of the session whose client answers questions.
+const (
+	streamCost     = 24 << 10        // the gateway's memory for a stream, in bytes
+	streamIdle     = time.Minute     // until a stream closes that no call needs
+	streamPatience = 2 * time.Second // of a call for the response to the GET
+)
+
+// listener has the stream of one session, while its calls need it.
+type listener struct {
+	running sync.WaitGroup
+
+	mu     sync.Mutex
+	calls  map[*exchange]struct{} // whose clients answer questions
+	stream *stream                // nil means none
+	none   time.Time              // until then, the server is not asked for a stream
+	closed bool
+	idle   *time.Timer
+}
+
+// stream is the stream of a GET.
+type stream struct {
+	stop   context.CancelFunc
+	opened chan struct{} // closed after the response to the GET
+}
+
+// listen adds a call to a session, and opens the stream if there is none. It returns once the server can ask there, or
+// has no stream. leave must be called before the call settles.
+func (v *server) listen(ex *exchange, s *session, o *opened) (leave func()) {
+	if ex.asks.kinds == 0 || ex.asks.of.Ask == nil || o.ID() == "" || o.InitializeResult().ProtocolVersion >= modern {
+		return func() {}
+	}
+	l := &o.link.listener
+	if of := l.join(v, ex, s, o); of != nil {
+		patience := time.NewTimer(streamPatience)
+		defer patience.Stop()
+		select {
+		case <-of.opened:
+		case <-patience.C:
+		case <-ex.ctx.Done():
+		}
+	}
+	return func() { l.leave(ex) }
+}
+
+// join adds a call, and returns the stream; nil means none.
+func (l *listener) join(v *server, ex *exchange, s *session, o *opened) *stream {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.calls == nil {
+		l.calls = map[*exchange]struct{}{}
+	}
+	l.calls[ex] = struct{}{}
+	if l.idle != nil {
+		l.idle.Stop()
+	}
+	if l.stream == nil && !l.closed && time.Now().After(l.none) && (s.held == nil || s.held.Reserve(streamCost)) {
+		ctx, stop := context.WithCancel(upstream.WithoutCaller(context.WithoutCancel(ex.ctx)))
+		of := &stream{stop, make(chan struct{})}
+		l.stream = of
+		l.running.Go(func() {
+			l.run(ctx, v.transport, o, of)
+			if s.held != nil {
+				s.held.Release(streamCost)
+			}
+		})
+	}
+	return l.stream
+}
+
+// leave removes a call. A stream without calls closes after a while.
+func (l *listener) leave(ex *exchange) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.calls, ex)
+	if len(l.calls) == 0 && l.stream != nil && !l.closed {
+		l.idle = time.AfterFunc(streamIdle, func() { l.isUnused() })
+	}
+}
+
+// isUnused reports whether no call needs the stream, which then ends.
+func (l *listener) isUnused() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.calls) > 0 {
+		return false
+	}
+	if l.stream != nil {
+		l.stream.stop()
+		l.stream = nil
+	}
+	return true
+}
+
+// close ends the stream for good.
+func (l *listener) close() {
+	l.mu.Lock()
+	l.closed = true
+	if l.stream != nil {
+		l.stream.stop()
+	}
+	if l.idle != nil {
+		l.idle.Stop()
+	}
+	l.mu.Unlock()
+	l.running.Wait()
+}
+
+// run reads the stream, which a server may end as often as it likes.
+func (l *listener) run(ctx context.Context, t *transport, o *opened, of *stream) {
+	defer of.stop()
+	ready := sync.OnceFunc(func() { close(of.opened) })
+	defer ready()
+	pace := &paced{newPace(), ctx}
+	for pace.take(perStream) == nil && l.read(ctx, t, o, pace, ready) && backoff.Sleep(ctx, resumeAfter) {
+		if l.isUnused() {
+			return
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.stream == of {
+		l.stream, l.none = nil, time.Now().Add(streamIdle)
+	}
+}
+
+// read reads one stream to its end. It returns false if the server has none.
+func (l *listener) read(ctx context.Context, t *transport, o *opened, pace *paced, ready func()) bool {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, o.link.url, nil)
+	if err != nil {
+		return false
+	}
+	r.Header.Set("Accept", "text/event-stream")
+	r.Header.Set("Mcp-Session-Id", o.ID())
+	r.Header.Set("Mcp-Protocol-Version", o.InitializeResult().ProtocolVersion)
+	if err = t.prepare(r, head{}); err != nil {
+		return false
+	}
+	resp, err := t.post(r)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if !isGood(resp) || !isEvents(resp) {
+		return false
+	}
+	ready()
+	b := newEvents(t, r, resp, "")
+	b.most, b.pace, b.heard = questions.MaxSample+maxNotice, pace, l
+	for err == nil {
+		_, err = b.next()
+	}
+	return true
+}
+
+// only returns the only call of the session that the server can ask; nil means none.
+func (l *listener) only() (call *exchange) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for ex := range l.calls {
+		if call != nil {
+			return nil
+		}
+		call = ex
+	}
+	return call
+}
+
+// heard handles a message on the stream: a question goes to the only call, and another request has an error. r is the
+// request of the stream.
+func (l *listener) heard(t *transport, r *http.Request, data []byte) error {
+	m, err := parse(data)
+	if err != nil || m.Method == nil || len(m.ID) == 0 || len(m.ID) > maxQuestionID {
+		return err
+	}
+	if call := l.only(); call != nil && call.isSent() && t.asked(call, m) {
+		return nil
+	}
+	of := wire{Version: "2.0", ID: m.ID, Result: json.RawMessage("{}")}
+	if *m.Method != "ping" {
+		of.Result, of.Error = nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "no client answers this " +
+			"request, or several calls of the session could have made it: send it on the stream of its call"}
+	}
+	t.respond(r.Context(), r, of)
+	return nil
+}
