@@ -14,7 +14,7 @@ func TestMCPSessionsOfReplicas(t *testing.T) {
 	t.Parallel()
 	_, everything := nodeServer(t, "@modelcontextprotocol/server-everything/dist/index.js", "streamableHttp")
 	config := writeConfig(t, mcpConfig(patientRedis(redistest.Start(t).URL()),
-		mcpFleet("everything", everything, "name: none")))
+		mcpFleet("everything", everything, "name: none", "mcp_server: {sessions: shared}")))
 	const tool = "toggle-simulated-logging"
 	next := func() (p *program, public string) {
 		p, public, _ = serve(t, nil, "--config", config)

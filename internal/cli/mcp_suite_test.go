@@ -30,7 +30,7 @@ import (
 // The official suite against three gateways with one Redis. Each request goes to the next gateway.
 
 // everyQuestion lets all questions of the suite's servers pass.
-const everyQuestion = "mcp_server: {questions: [elicitation, sampling, roots]}"
+const everyQuestion = "mcp_server: {questions: [elicitation, sampling, roots], sessions: shared}"
 
 // everythingServer returns the program with all that the suite calls, of MCP's Go SDK. The first test that needs it
 // builds it. The suite's own one is in no package.

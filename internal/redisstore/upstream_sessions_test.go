@@ -65,6 +65,10 @@ func TestUpstreamSessions(t *testing.T) {
 			t.Error(got)
 		}
 		end("s3", 0, true)
+		if got := entered(t, two, name, "s4"); got != " 0" {
+			t.Error(got)
+		}
+		end("s4", time.Hour, true) // no other replica has used it
 	})
 }
 

@@ -177,7 +177,7 @@ type stored struct {
 
 // placeOf returns the place of a caller's session in the store of all replicas; nil means it has none.
 func (v *server) placeOf(ctx context.Context, key sessionKey) *sessions.Place {
-	if key.isShared() {
+	if key.isShared() || !v.shares {
 		return nil
 	}
 	return v.all.Sessions.Place(ctx, key.tenant, v.fleet.Capability, 2*v.idle(), []any{v.url, v.transport.host,
@@ -186,6 +186,9 @@ func (v *server) placeOf(ctx context.Context, key sessionKey) *sessions.Place {
 
 // renewal is the time between two renewals of a session in the store.
 func (v *server) renewal() time.Duration { return min(time.Minute, v.fleet.SessionTTL/8) }
+
+// recent is the time within which a session that another replica uses was renewed in the store.
+func (v *server) recent() time.Duration { return 2 * v.renewal() }
 
 // idle is the time after which an unused session ends: renewals in the store may be behind by one.
 func (v *server) idle() time.Duration { return v.fleet.SessionTTL + v.renewal() }
@@ -259,7 +262,7 @@ func (v *server) resume(ctx context.Context, client *sdk.Client, place *sessions
 // isCurrent reports whether an open session is still that of all replicas. Once in a while it renews it in the store.
 func (v *server) isCurrent(ctx context.Context, key sessionKey, s *session, o *opened) bool {
 	now, last := time.Now().UnixNano(), s.renewed.Load()
-	if v.all.Sessions == nil || now-last < int64(v.renewal()) || !s.renewed.CompareAndSwap(last, now) {
+	if v.all.Sessions == nil || !v.shares || now-last < int64(v.renewal()) || !s.renewed.CompareAndSwap(last, now) {
 		return true
 	}
 	// A store that has lost the session has also lost the number of its uses.
@@ -275,13 +278,10 @@ func (v *server) forgotten(ctx context.Context, s *session, o *opened) {
 	v.lost(s, o)
 }
 
-// end ends a session in the background, unless another replica has used it within idle.
-func (v *server) end(o *opened, idle time.Duration) {
-	v.background(func() {
-		place := o.link.place.Load()
-		if place.End(context.Background(), o.ID(), idle) || idle == 0 {
-			o.link.place.Store(nil)
-		}
-		_ = o.Close() // limited by the SDK; a server that does not respond drops the session itself
-	})
+// end ends a session for all replicas, unless one has used it within idle. It ends here in any case.
+func (o *opened) end(idle time.Duration) {
+	if o.link.place.Load().End(context.Background(), o.ID(), idle) {
+		o.link.place.Store(nil)
+	}
+	_ = o.Close() // limited by the SDK; a server that does not respond drops the session itself
 }

@@ -20,3 +20,23 @@ func Age(of upstream.Backends, capability, url string, by time.Duration) {
 		s.renewed.Add(-int64(by))
 	}
 }
+
+// Room ends the least recently used session of the tenant that has sessions at a server.
+func Room(of upstream.Backends, capability, url string) {
+	v, open := of.(*Servers).Opened(capability, url)
+	if !open {
+		return
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for tenant := range v.tenants {
+		v.removeOldest(tenant)
+	}
+}
+
+// Drop is the effect of a refused connection.
+func Drop(of upstream.Backends, capability, url string) {
+	if v, open := of.(*Servers).Opened(capability, url); open {
+		v.drop()
+	}
+}

@@ -28,7 +28,13 @@ func secret(context.Context) [][]byte { return [][]byte{bytes.Repeat([]byte{7}, 
 func replica(t *testing.T, store sessions.Store, r *remote) *mcpGateway {
 	t.Helper()
 	return startServers(t, gatewaytest.Options{}, upstream.Options{Version: "test",
-		Sessions: &sessions.Shared{Store: store, Keys: secret}}, withSessions, r.URL)
+		Sessions: &sessions.Shared{Store: store, Keys: secret}}, withSharedSessions, r.URL)
+}
+
+// withSharedSessions is withSessions at a server that all replicas reach, although its address is that of each machine.
+func withSharedSessions(f *upstream.Fleet, of *gatewaytest.Fleet) {
+	withSessions(f, of)
+	settings(f).Sessions = mcp.SharedSessions
 }
 
 // counts calls a replica in a session, which must have had n-1 calls.
@@ -291,10 +297,10 @@ func TestSessionsOfOtherSecrets(t *testing.T) {
 	replica(t, redis.Open(t).UpstreamSessions(), r).counts(t, "a", 1)
 	other := startServers(t, gatewaytest.Options{}, upstream.Options{Sessions: &sessions.Shared{
 		Store: redis.Open(t).UpstreamSessions(),
-		Keys:  func(context.Context) [][]byte { return [][]byte{make([]byte, 32)} }}}, withSessions, r.URL)
+		Keys:  func(context.Context) [][]byte { return [][]byte{make([]byte, 32)} }}}, withSharedSessions, r.URL)
 	without := startServers(t, gatewaytest.Options{}, upstream.Options{Sessions: &sessions.Shared{
-		Store: redis.Open(t).UpstreamSessions(), Keys: func(context.Context) [][]byte { return nil }}}, withSessions,
-		r.URL)
+		Store: redis.Open(t).UpstreamSessions(), Keys: func(context.Context) [][]byte { return nil }}},
+		withSharedSessions, r.URL)
 	forged := replica(t, &forger{}, r)
 	for n := range 3 {
 		for _, w := range []*mcpGateway{other, without, forged} {

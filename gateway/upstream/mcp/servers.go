@@ -36,7 +36,7 @@ func (s *Servers) open(f *upstream.Fleet, url string) (*server, error) {
 // same reports whether calls of two fleets reach a server in the same way.
 func same(a, b *upstream.Fleet) bool {
 	one, other := settingsOf(a), settingsOf(b)
-	return one.MaxMessage == other.MaxMessage && one.Revision == other.Revision &&
+	return one.MaxMessage == other.MaxMessage && one.Revision == other.Revision && one.Sessions == other.Sessions &&
 		one.questions() == other.questions()
 }
 

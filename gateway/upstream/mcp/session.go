@@ -70,6 +70,7 @@ type server struct {
 	running   sync.WaitGroup // calls and probes
 	old       atomic.Bool    // it had sessions at the last check
 	binds     atomic.Bool    // it assigned an id to the last session, so it keeps state for it
+	shares    bool           // replicas continue each other's sessions
 	modern    atomic.Bool    // it supports no revision with sessions, although the fleet requests one
 
 	offers atomic.Pointer[manifest.Features] // the last lists of features; nil means none
@@ -84,7 +85,7 @@ type server struct {
 func newServer(all *upstream.Fleets[*server], f *upstream.Fleet, url string) *server {
 	settings := settingsOf(f)
 	v := &server{
-		all: all, fleet: f, settings: settings, url: url, name: rand.Text() + "-",
+		all: all, fleet: f, settings: settings, url: url, shares: settings.shares(url), name: rand.Text() + "-",
 		sessions: map[sessionKey]*session{}, tenants: map[string]int{},
 		swept:     time.Now(),
 		transport: newTransport(secureFor(f, url), headersOf(f.Headers), settings.maxMessage()),
@@ -244,7 +245,7 @@ func (v *server) removeOldest(tenant string) bool {
 		}
 	}
 	if since != nil {
-		v.remove(oldest, since, 0)
+		v.remove(oldest, since, v.recent())
 	}
 	return since != nil
 }
@@ -257,19 +258,39 @@ func (v *server) remove(key sessionKey, s *session, idle time.Duration) {
 	}
 	s.free()
 	if o := s.open.Load(); o != nil {
-		v.end(o, idle)
+		v.background(func() { o.end(idle) })
 	}
 }
 
-// drop ends the sessions of a server whose process has ended, because its successor does not know them.
+// drop ends the sessions of a server whose process has ended, because its successor does not know them. Other replicas
+// may still reach it: sessions that they use end here alone.
 func (v *server) drop() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	var ends []func()
 	for _, s := range v.sessions {
 		if o := s.open.Swap(nil); o != nil {
-			v.end(o, 0)
+			ends = append(ends, func() { o.end(v.recent()) })
 		}
 	}
+	if len(ends) > 0 {
+		v.background(func() { few(ends) })
+	}
+}
+
+// few runs functions, a few at once.
+func few(all []func()) {
+	var running sync.WaitGroup
+	const atOnce = 16
+	permits := make(chan struct{}, atOnce)
+	for _, f := range all {
+		permits <- struct{}{}
+		running.Go(func() {
+			defer func() { <-permits }()
+			f()
+		})
+	}
+	running.Wait()
 }
 
 // background runs f in a goroutine.
@@ -348,27 +369,18 @@ func (v *server) closeAll(ctx context.Context) {
 	ended := context.AfterFunc(ctx, func() { v.transport.silent.Store(true) })
 	defer ended()
 	v.mu.Lock()
-	var all []io.Closer
+	var all []func()
+	add := func(cs io.Closer) { all = append(all, func() { _ = cs.Close() }) } // the SDK limits the time
 	for key, s := range v.sessions {
 		delete(v.sessions, key)
 		s.free()
 		if o := s.open.Load(); o != nil {
-			all = append(all, o)
+			add(o)
 		}
 	}
 	if v.watch.open != nil {
-		all = append(all, v.watch.open)
+		add(v.watch.open)
 	}
 	v.mu.Unlock()
-	var ending sync.WaitGroup
-	const atOnce = 16
-	permits := make(chan struct{}, atOnce)
-	for _, cs := range all {
-		permits <- struct{}{} // the SDK limits the time of each
-		ending.Go(func() {
-			defer func() { <-permits }()
-			_ = cs.Close()
-		})
-	}
-	ending.Wait()
+	few(all)
 }

@@ -3,10 +3,13 @@ package mcp
 import (
 	"cmp"
 	"net/http"
+	"net/netip"
+	"net/url"
 	"strings"
 
 	"github.com/capgate/capgate/gateway/questions"
 	"github.com/capgate/capgate/gateway/upstream"
+	"github.com/capgate/capgate/internal/lib/weburl"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/router"
 )
@@ -24,6 +27,28 @@ type Settings struct {
 	// Questions of the servers that pass to clients of /mcp during a call: forms for the user; elicitation, which is
 	// forms and URLs; sampling of the client's model; and the client's roots. Others are refused. [] means none.
 	Questions []string `yaml:"questions" enum:"forms,elicitation,sampling,roots" unique:"true" default:"[forms]"`
+	// Sessions of callers at the servers: shared, if all replicas of the gateway reach the same server at a URL, so
+	// that they continue each other's; replica, if each has its own. Default shared; at loopback and link-local
+	// addresses replica.
+	Sessions string `yaml:"sessions" enum:"shared,replica"`
+}
+
+// Values of Settings.Sessions.
+const (
+	SharedSessions = "shared"
+	OwnSessions    = "replica"
+)
+
+// shares reports whether replicas continue each other's sessions at a server. Behind an address that means the machine
+// itself, each replica may have a server of its own.
+func (s *Settings) shares(server string) bool {
+	u, err := url.Parse(server)
+	if s.Sessions != "" || err != nil {
+		return s.Sessions == SharedSessions
+	}
+	ip, err := netip.ParseAddr(u.Hostname())
+	local := err == nil && (ip.Unmap().IsLinkLocalUnicast() || ip.IsUnspecified())
+	return !local && !weburl.IsLoopback(u.Hostname())
 }
 
 // questions returns the kinds of questions that may pass.

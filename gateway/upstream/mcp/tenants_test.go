@@ -47,7 +47,7 @@ func tenantsOf(t *testing.T, r *remote, bound bool, servers upstream.Backends) f
 	error) {
 	t.Helper()
 	servers.Set([]upstream.Fleet{{Capability: id, Backends: []string{r.URL}, Sessions: bound,
-		Protocol: &mcp.Settings{}}})
+		Protocol: &mcp.Settings{Sessions: mcp.SharedSessions}}})
 	keys, settings, credentials := tenant.NewKeys(nil), map[string]*tenant.Settings{}, map[string]string{}
 	grants, err := tenant.ParseGrants([]string{"*"})
 	check.Must(t, err)

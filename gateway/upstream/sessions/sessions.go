@@ -21,8 +21,8 @@ type Store interface {
 	// Enter returns its value, which is kept for ttl more, and a number: no two results for one session have the same.
 	// An own without an ID is not stored.
 	Enter(ctx context.Context, name Name, own Session, ttl time.Duration) (other []byte, use int64, _ error)
-	// End deletes the session with an id, and reports whether it did. It does not if Enter was called for the session
-	// within the last idle.
+	// End deletes the session with an id, and reports whether it did. It does not if another replica has entered within
+	// idle.
 	End(ctx context.Context, name Name, id string, idle time.Duration) (bool, error)
 }
 
@@ -113,7 +113,7 @@ func (p *Place) Enter(ctx context.Context, id string, value []byte, uses int64) 
 // bond binds an encrypted session to its name.
 func (p *Place) bond() []byte { return []byte(p.name.Sum) }
 
-// End deletes a session, unless a replica has entered within idle. It reports whether it did.
+// End deletes a session, unless another replica has entered within idle. It reports whether it did.
 func (p *Place) End(ctx context.Context, id string, idle time.Duration) bool {
 	if p == nil {
 		return false

@@ -2,11 +2,11 @@
 -- value, the number of this use of it, and 0. Otherwise the first two are nil and 0, and the last is 1 if a malformed
 -- session was deleted.
 --
--- ARGV: id, or "" to store none; value; number of earlier uses; TTL in ms.
+-- ARGV: id, or "" to store none; value; number of earlier uses; TTL in ms; name of the replica.
 
 -- include now
 
-local id, value, uses, ttl = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local id, value, uses, ttl, replica = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local held = redis.pcall('HMGET', KEYS[1], 'id', 'value', 'uses')
 local bad = 0
 if held.err or held[1] and not (held[2] and string.match(held[3] or '', '^%d+$') and #held[3] < 16) then
@@ -22,6 +22,10 @@ elseif id == '' then
 elseif not held[1] then
   redis.call('HSET', KEYS[1], 'id', id, 'value', value, 'uses', uses)
 end
-redis.call('HSET', KEYS[1], 'used', decimal(now))
+local last = redis.call('HMGET', KEYS[1], 'user', 'used')
+if last[1] and last[1] ~= replica then
+  redis.call('HSET', KEYS[1], 'before', last[2] or '0')
+end
+redis.call('HSET', KEYS[1], 'user', replica, 'used', decimal(now))
 redis.call('PEXPIRE', KEYS[1], ttl)
 return {other or false, other and uses or '0', bad}
