@@ -15,6 +15,8 @@ type Extras struct {
 	Icons       json.RawMessage `json:"icons,omitempty"`
 	Annotations json.RawMessage `json:"annotations,omitempty"`
 	Meta        json.RawMessage `json:"_meta,omitempty"`
+
+	audience audience // of Meta, which lists and calls read often
 }
 
 // MaxExtras is the greatest length of a tool's extras, in bytes.
@@ -43,7 +45,7 @@ func (e *Extras) Sound() *Extras {
 		sound.Icons = e.Icons
 	}
 	if is[map[string]json.RawMessage](e.Meta) {
-		sound.Meta = e.Meta
+		sound.Meta, sound.audience = e.Meta, audienceOf(e.Meta)
 	}
 	if sound.Size() == 0 {
 		return nil

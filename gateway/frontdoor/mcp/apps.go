@@ -1,10 +1,8 @@
 package mcp
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"slices"
 
 	"github.com/capgate/capgate/gateway/questions"
 	"github.com/capgate/capgate/gateway/relay"
@@ -49,45 +47,27 @@ func (i *invocation) declareApps() {
 	}
 }
 
-// Members of a tool's _meta about its app.
+// Members that name the app of a tool.
 const (
-	appMember = "ui"
-	appURI    = "resourceUri"
-	oldAppURI = "ui/resourceUri" // deprecated
+	appURI    = "resourceUri"    // in manifest.AppMember
+	oldAppURI = "ui/resourceUri" // in _meta, deprecated
 )
-
-// mayHaveApp reports whether a tool's _meta may name an app. Names may be escaped.
-func mayHaveApp(meta json.RawMessage) bool {
-	return bytes.Contains(meta, []byte(`"ui`)) || bytes.IndexByte(meta, '\\') >= 0
-}
-
-// appMeta returns the member ui of a tool's _meta; nil means none.
-func appMeta(meta json.RawMessage) (ui map[string]json.RawMessage) {
-	if !mayHaveApp(meta) {
-		return nil
-	}
-	var members map[string]json.RawMessage
-	if json.Unmarshal(meta, &members) != nil || json.Unmarshal(members[appMember], &ui) != nil {
-		return nil
-	}
-	return ui
-}
 
 // withApp returns the _meta of a tool with the URI of its app for the caller, which leads to the server of the tool,
 // whatever the server has written.
 func withApp(capability string, meta json.RawMessage) json.RawMessage {
 	var members map[string]json.RawMessage
-	if !mayHaveApp(meta) || json.Unmarshal(meta, &members) != nil {
+	if !manifest.MayHaveApp(meta) || json.Unmarshal(meta, &members) != nil {
 		return meta
 	}
-	ui := appMeta(meta)
+	ui := manifest.AppOf(meta)
 	changed := qualify(capability, members, oldAppURI)
 	if qualify(capability, ui, appURI) {
 		text, err := plainjson.Marshal(ui)
 		if err != nil {
 			return nil
 		}
-		members[appMember], changed = text, true
+		members[manifest.AppMember], changed = text, true
 	}
 	if !changed {
 		return meta
@@ -113,22 +93,6 @@ func qualify(capability string, members map[string]json.RawMessage, name string)
 	return true
 }
 
-// visibleTo reports whether a tool is for models, or for apps: for both, unless its _meta says otherwise.
-func visibleTo(e *manifest.Extras, audience string) bool {
-	if e == nil {
-		return true
-	}
-	var all []string
-	ui := appMeta(e.Meta)
-	return json.Unmarshal(ui["visibility"], &all) != nil || all == nil || slices.Contains(all, audience)
-}
-
-// Audiences of a tool.
-const (
-	forModels = "model"
-	forApps   = "app"
-)
-
 // toolNamed returns the tool with a name for a caller. An app knows the names of its server alone. So if the client
 // shows apps, a name that has no other meaning is that of the only server with apps that lists such a tool for them.
 func (h *Handler) toolNamed(ctx context.Context, name string, apps bool) (capability, tool string, ok bool) {
@@ -141,8 +105,8 @@ func (h *Handler) toolNamed(ctx context.Context, name string, apps bool) (capabi
 		hasApps, has := false, false
 		for i := range tools {
 			e := tools[i].Extras
-			hasApps = hasApps || e != nil && appMeta(e.Meta) != nil
-			if tools[i].Name == name && visibleTo(e, forApps) {
+			hasApps = hasApps || e.HasApp()
+			if tools[i].Name == name && e.ForApps() {
 				_, has = h.nameOf(ctx, of, name) // false outside of the client's toolset
 			}
 		}

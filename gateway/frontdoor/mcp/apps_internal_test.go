@@ -29,29 +29,6 @@ func TestAppsOfTools(t *testing.T) {
 			t.Errorf("%s: %s, want %s", meta, got, want)
 		}
 	}
-	for meta, want := range map[string][2]bool{ // for models, for apps
-		`{"ui":{"visibility":["app"]}}`:            {false, true},
-		`{"ui":{"visibility":["model"]}}`:          {true, false},
-		`{"ui":{"visibility":["app","model"]}}`:    {true, true},
-		`{"ui":{"visibility":[]}}`:                 {false, false},
-		`{"\u0075i":{"visib\u0069lity":["app"]}}`:  {false, true},
-		`{"ui":{"visibility":null}}`:               {true, true},
-		`{"ui":{"visibility":"app"}}`:              {true, true},
-		`{"ui":{"visibility":[1]}}`:                {true, true},
-		`{"ui":{}}`:                                {true, true},
-		``:                                         {true, true},
-		`{"other":{"visibility":["app"]}}`:         {true, true},
-		`{"ui":{"ui":{"visibility":["app"]}}}`:     {true, true},
-		`{"Ui":{"visibility":["app"]},"uI":"\\u"}`: {true, true},
-	} {
-		e := &manifest.Extras{Meta: json.RawMessage(meta)}
-		if got := [2]bool{visibleTo(e, forModels), visibleTo(e, forApps)}; got != want {
-			t.Errorf("%s: %v, want %v", meta, got, want)
-		}
-	}
-	if !visibleTo(nil, forModels) {
-		t.Error("a tool without _meta is hidden")
-	}
 }
 
 // TestURIsOfApps: the URI of an app leads to its server alone, whatever others list.

@@ -91,7 +91,7 @@ func (p *page) add(capability string, tools []Tool) bool {
 	for i := range tools[p.begin(capability, tools):] {
 		t := &tools[p.begin(capability, tools)+i]
 		name, ok := p.h.nameOf(p.ctx, capability, t.Name)
-		if !ok || !p.apps && !visibleTo(t.Extras, forModels) {
+		if !ok || !p.apps && !t.Extras.ForModels() {
 			continue
 		}
 		if len(p.tools) == pageTools || p.bytes > pageBytes {

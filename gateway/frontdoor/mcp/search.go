@@ -120,7 +120,7 @@ func (h *Handler) search(ctx context.Context, x *exchange, p *sdk.CallToolParams
 	err := h.cfg.Catalog.Tools(ctx, "", func(capability string, tools []Tool) bool {
 		for i := range tools {
 			name, ok := h.nameOf(ctx, capability, tools[i].Name)
-			ok = ok && visibleTo(tools[i].Extras, forModels)
+			ok = ok && tools[i].Extras.ForModels()
 			if score := scoreOf(words, name, tools[i].Description); ok && score > 0 {
 				schema := objectSchema(tools[i].InputSchema)
 				one := found{Name: name, Description: tools[i].Description, InputSchema: schema, score: score}
