@@ -1,12 +1,19 @@
 package mcp
 
 import (
+	"context"
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/capgate/capgate/gateway/questions"
+	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/lib/strictjson"
 	"github.com/capgate/capgate/internal/manifest"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
 // TestAppsOfTools: a tool's app leads to the tool's server, however its server writes _meta.
@@ -82,5 +89,30 @@ func TestClientsWithApps(t *testing.T) {
 			t.Errorf("%.80s: %t", settings, got)
 		}
 		reader.Release()
+	}
+}
+
+// TestTasksOfClientsWithApps: the call of a task declares that its client shows apps, as any call of the client does.
+// Otherwise the server would get it in another session.
+func TestTasksOfClientsWithApps(t *testing.T) {
+	t.Parallel()
+	for _, shows := range []bool{false, true} {
+		declares := false
+		h := New(Config{Unary: func(_ context.Context, r *relay.Request, _ []byte, _ *relay.Response) {
+			declares = slices.ContainsFunc(r.Header, func(f relay.Field) bool {
+				return f.Name == questions.AppsMetadata
+			})
+		}})
+		read := &message{version: "2026-07-28"}
+		read.meta.Apps = shows
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, Path, nil)
+		i := &invocation{exchange: &exchange{r: r, read: read}, stateless: true, req: new(docpb.InvokeRequest),
+			results: Results{Relayed: true}}
+		if _, _, err := h.patiently(t.Context(), i, "task"); err != nil {
+			t.Error(err)
+		}
+		if declares != shows {
+			t.Errorf("the client shows apps: %t, and the call declares it: %t", shows, declares)
+		}
 	}
 }

@@ -268,6 +268,7 @@ func (h *Handler) patiently(ctx context.Context, i *invocation, id string) (repl
 	patience := time.AfterFunc(taskPatience, cancel) // not a deadline, which would also apply to the call
 	problem.Called(ctx)
 	i.approvedBy(id)
+	i.declareApps()
 	reply, err = h.unary(ctx, i)
 	return reply, !patience.Stop() && grpcstatus.Code(err) == codes.Canceled, err
 }
