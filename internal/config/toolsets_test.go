@@ -52,7 +52,7 @@ func TestParseToolsetsErrors(t *testing.T) {
 		"a bad name":   {"toolsets: [{name: ../x, tools: [{capability: a}]}]", "is not the name of a toolset"},
 		"a taken name": {"toolsets: [{name: sse, tools: [{capability: a}]}]", "is not the name of a toolset"},
 		"twice": {"toolsets:\n- {name: s, tools: [{capability: a}]}\n- {name: s, tools: [{capability: b}]}",
-			"f:3: toolsets[1].name: s never applies: toolset 1 has this name for the same callers"},
+			"f:3: toolsets[1].name: s never applies: toolsets[0] has this name, and is for all of its callers"},
 		"an unknown tenant": {"tenants: []\ntoolsets:\n- {name: s, tenants: [x], tools: [{capability: a}]}",
 			"f:3: toolsets[0].tenants: there is no tenant x"},
 		"a tenant without tenants": {"toolsets: [{name: s, tenants: [x], tools: [{capability: a}]}]",
@@ -65,6 +65,14 @@ func TestParseToolsetsErrors(t *testing.T) {
 			"tools[0].name: needs the exact names of a capability and a tool"},
 		"a pattern with arguments": {"toolsets: [{name: s, tools: [{capability: 'a*', tool: t, arguments: {x: 1}}]}]",
 			"tools[0].arguments: needs the exact names"},
+		"a prompt with a name": {"toolsets:\n- name: s\n  tools:\n  - {capability: a, tool: prompts/p, name: n}",
+			"f:4: toolsets[0].tools[0].name: is for tools alone; \"prompts/p\" is not a tool"},
+		"a prompt with a hash": {"toolsets: [{name: s, tools: [{capability: a, tool: prompts/p, hash: " + toolHash +
+			", description: d}]}]", "tools[0].description: is for tools alone"},
+		"resources with a hash": {"toolsets: [{name: s, tools: [{capability: a, tool: resources/read, hash: " +
+			toolHash + "}]}]", "tools[0].hash: is for tools alone"},
+		"completion with arguments": {"toolsets: [{name: s, tools: [{capability: a, tool: completion/complete, " +
+			"arguments: {a: 1}}]}]", "tools[0].arguments: is for tools alone"},
 		"a description without hash": {entry(", description: d"), "tools[0].hash: required with description"},
 		"a bad hash":                 {entry(", hash: sha256:1"), "tools[0].hash: "},
 		"a name of the gateway":      {entry(", name: call_tool"), "call_tool is the name of the gateway's own tool"},

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/capgate/capgate/internal/lib/strictyaml"
+	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/toolschema"
 )
 
@@ -72,8 +73,13 @@ func (e *Entry) Check(at strictyaml.At) {
 		given bool
 	}{{"name", e.Name != ""}, {"description", e.Description != ""}, {"hash", e.Hash != toolschema.Hash{}},
 		{"arguments", len(e.Arguments) > 0}} {
-		if of.given && !e.isExact() && !at.Failed() {
+		switch {
+		case !of.given || at.Failed():
+		case !e.isExact():
 			at.Fail(of.field, "needs the exact names of a capability and a tool")
+		case manifest.IsFeature(e.Tool):
+			at.Fail(of.field, "is for tools alone; %.128q is not a tool, but a prompt or another feature of an MCP "+
+				"server", e.Tool)
 		}
 	}
 	if e.Description != "" && e.Hash == (toolschema.Hash{}) && !at.Failed() {
@@ -131,7 +137,8 @@ func CheckAll(at strictyaml.At, all []Toolset, unknown func(tenant string) bool)
 		}
 		for j := range i {
 			if s.Name != "" && all[j].hides(s) {
-				here.Fail("name", "%s never applies: toolset %d has this name for the same callers", s.Name, j+1)
+				here.Fail("name", "%s never applies: toolsets[%d] has this name, and is for all of its callers", s.Name,
+					j)
 				break
 			}
 		}
