@@ -1,13 +1,16 @@
 package settings
 
 import (
+	"context"
 	"fmt"
+	"slices"
 
-	"github.com/capgate/capgate/internal/toolset"
+	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/manifest"
 )
 
-// toolsetWarnings names the entries of toolsets that choose no tool, or another version of one, as far as the file and
-// its manifests say so.
+// toolsetWarnings names the entries of toolsets that choose no tool, or another version of one, or whose fixed
+// arguments do not match its schema, as far as the file and its manifests say so.
 func (s *Settings) toolsetWarnings() (all []string) {
 	c := s.Config
 	groups := false
@@ -20,7 +23,7 @@ func (s *Settings) toolsetWarnings() (all []string) {
 			all = append(all, fmt.Sprintf("toolsets[%d]: no caller has it, because no issuer has claims.groups", i))
 		}
 		for j := range of.Tools {
-			if text := s.unmatched(&of.Tools[j]); text != "" {
+			if text := of.Tools[j].Problem(context.Background(), manifests{s}, c.Announced()); text != "" {
 				all = append(all, fmt.Sprintf("toolsets[%d].tools[%d]: %s", i, j, text))
 			}
 		}
@@ -28,33 +31,33 @@ func (s *Settings) toolsetWarnings() (all []string) {
 	return all
 }
 
-// unmatched returns why an entry of a toolset chooses no tool, or not the one that it describes; "": it may choose one.
-func (s *Settings) unmatched(e *toolset.Entry) string {
-	known := false
-	for i := range s.Config.Fleets {
-		f := &s.Config.Fleets[i]
-		if !e.Has(f.Capability) {
-			continue
-		}
-		m := s.ManifestOf(f)
-		if m == nil || m.Dynamic {
-			return ""
-		}
-		known = true
-		for j := range m.Tools {
-			if t := &m.Tools[j]; e.Matches(f.Capability, t.Name) {
-				if hash := t.Hash(); e.Changed(hash, true) {
-					return fmt.Sprintf("the hash of %s is another one, so its calls need approval: %s", t.Name, hash)
-				}
-				return ""
-			}
+// manifests are the tools of the fleets in the file, as far as their manifests have them. It implements
+// toolset.Catalog.
+type manifests struct{ of *Settings }
+
+// Capabilities implements toolset.Catalog.
+func (m manifests) Capabilities() (all []string) {
+	for i := range m.of.Config.Fleets {
+		all = append(all, m.of.Config.Fleets[i].Capability)
+	}
+	return all
+}
+
+// Visit implements toolset.Catalog.
+func (m manifests) Visit(capability string, visit func(*manifest.Tool) bool) (known, features bool) {
+	fleets := m.of.Config.Fleets
+	i := slices.IndexFunc(fleets, func(f config.Fleet) bool { return f.Capability == capability })
+	if i < 0 {
+		return false, false
+	}
+	of := m.of.ManifestOf(&fleets[i])
+	if of == nil || of.Dynamic {
+		return false, false
+	}
+	for j := range of.Tools {
+		if !visit(&of.Tools[j]) {
+			break
 		}
 	}
-	switch {
-	case s.Config.Announced(): // further fleets may match
-		return ""
-	case known:
-		return fmt.Sprintf("no tool of %s is %s", e.Capability, e.Tool)
-	}
-	return fmt.Sprintf("there is no fleet %s", e.Capability)
+	return true, of.Features
 }

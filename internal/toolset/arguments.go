@@ -58,15 +58,23 @@ func (e *Entry) Fill(args []byte, root strictjson.Value) ([]byte, error) {
 	}
 	full := bytes.TrimSpace(bytes.TrimSuffix(bytes.TrimSpace(args), []byte("}")))
 	full = append(make([]byte, 0, len(full)+e.Arguments.size()), full...)
-	for i := range e.Arguments {
-		if i > 0 || root.Len() > 0 {
-			full = append(full, ',')
-		}
-		full = append(strictjson.AppendString(full, []byte(e.Arguments[i].Name)), ':')
-		full = append(full, e.Arguments[i].Value...)
-	}
-	return append(full, '}'), nil
+	return e.Arguments.appendTo(full, root.Len() == 0), nil
 }
+
+// appendTo appends the arguments and the end of a JSON object. empty reports whether it has no members yet.
+func (a Arguments) appendTo(object []byte, empty bool) []byte {
+	for i := range a {
+		if i > 0 || !empty {
+			object = append(object, ',')
+		}
+		object = append(strictjson.AppendString(object, []byte(a[i].Name)), ':')
+		object = append(object, a[i].Value...)
+	}
+	return append(object, '}')
+}
+
+// object returns the arguments as a JSON object.
+func (a Arguments) object() []byte { return a.appendTo([]byte("{"), true) }
 
 // size returns the greatest length of the arguments in JSON: a byte of a name becomes at most six.
 func (a Arguments) size() (n int) {

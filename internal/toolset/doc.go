@@ -7,4 +7,5 @@
 //	sets.go       Sets and Set: the toolset of a caller, and the entry of a tool
 //	arguments.go  fixed arguments of calls
 //	schema.go     schemas without the fixed arguments
+//	problem.go    entries that choose no known tool, or another version of one
 package toolset
