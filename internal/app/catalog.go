@@ -7,6 +7,7 @@ import (
 	"github.com/capgate/capgate/gateway/builtin/listing"
 	"github.com/capgate/capgate/gateway/filter/authorize"
 	mcptools "github.com/capgate/capgate/gateway/frontdoor/mcp/tools"
+	"github.com/capgate/capgate/internal/lib/signal"
 	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy/catalog"
 )
@@ -17,18 +18,20 @@ type toolParts struct {
 	discovery *catalog.Discoverer
 	listing   *listing.Server
 	// changed is sent when the tools of callers may have changed: those of a capability, or a rule about them.
-	changed mcptools.ViewChanges
+	changed  mcptools.ViewChanges
+	toolsets *toolsetChecks
 }
 
 // catalogFeature holds the tools of capabilities, and discovers the tools that backends list.
 func catalogFeature() feature {
 	return feature{
 		build: buildCatalog,
-		apply: func(p *App, c *change) { p.tools.catalog.Replace(c.Tools) },
+		apply: func(p *App, c *change) { p.tools.toolsets.change(c.Config, c.Tools) },
 		run: func(p *App, w *work) {
 			p.tools.catalog.Read(w.start) // no call finds a tool that has drifted, and is not known to have
 			w.watch(p.tools.catalog.Run)
 			w.untilDrain("discovery", p.tools.discovery.Run)
+			w.untilDrain("checks of toolsets", p.tools.toolsets.run)
 			w.loop("tool versions", func(ctx context.Context) { p.tools.catalog.KeepVersions(ctx, p.store.Versions()) })
 		},
 	}
@@ -39,9 +42,11 @@ func buildCatalog(p *App) error {
 		Changed: func(capability string) {
 			p.tools.changed.Send(mcptools.ViewChange{Capability: capability, Listed: capability != ""})
 			p.labelTools(capability)
+			signal.Wake(p.tools.toolsets.wake)
 		}})
 	p.tools.catalog = all
-	all.Replace(p.parts.first.Tools)
+	p.tools.toolsets = &toolsetChecks{catalog: all, log: p.log, wake: make(chan struct{}, 1)}
+	p.tools.toolsets.change(p.started.Config, p.parts.first.Tools)
 	p.tools.discovery = catalog.NewDiscoverer(all,
 		func(ctx context.Context, q catalog.DiscoveryCall) (catalog.Answer, error) {
 			return p.gateway.AskForTools(ctx, q)

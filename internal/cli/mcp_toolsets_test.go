@@ -55,9 +55,11 @@ func TestToolsets(t *testing.T) {
 	}
 	const greet = "{capability: two, tool: prompts/greet}, {capability: two, tool: 'l*'}"
 	sets := "toolsets:\n- {name: mixed, tenants: [acme], tools: [{capability: one, tool: forecast, name: weather, " +
-		"arguments: {units: metric}}, " + greet + "]}\n- {name: mixed, tools: [{capability: '*'}]}\n"
+		"arguments: {units: metric}}, {capability: one, tool: gone}, " + greet +
+		"]}\n- {name: mixed, tools: [{capability: '*'}]}\n"
 	file := writeConfig(t, config(sets))
 	p, public, _ := serve(t, nil, "--config", file)
+	p.stderr.wait(t, p, "no tool of one is gone")
 	ask := func(tenant, method, params string) string {
 		return postTo(t, public, keys[tenant], "/mcp/mixed",
 			`{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":`+params+`}`)

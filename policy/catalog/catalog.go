@@ -140,6 +140,21 @@ func (c *Catalog) Tools(capability string) (tools []Tool, known bool) {
 	return nil, false
 }
 
+// Visit calls visit with the known tools of a capability until it returns false. known is false for a capability whose
+// tools are not known, and features reports whether it may also have prompts and resources.
+func (c *Catalog) Visit(capability string, visit func(*manifest.Tool) bool) (known, features bool) {
+	of := c.capability(capability)
+	if of == nil {
+		return false, false
+	}
+	for i := range of.tools {
+		if !visit(&of.tools[i].Tool) {
+			break
+		}
+	}
+	return of.known, of.declared.features()
+}
+
 // Tool implements policy.Source.
 func (c *Catalog) Tool(capability, tool string) (verdict call.Verdict, level policy.Level, state policy.ToolState) {
 	of := c.capability(capability)

@@ -1,0 +1,111 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/lib/backoff"
+	"github.com/capgate/capgate/internal/lib/signal"
+	"github.com/capgate/capgate/internal/toolset"
+	"github.com/capgate/capgate/policy/catalog"
+)
+
+// Bounds of the checks of toolsets.
+const (
+	maxEntryProblems = 100         // that one check finds
+	entryCheckPause  = time.Second // between two checks
+)
+
+// toolsetChecks logs the entries of toolsets that do not match the known tools: the tools of MCP servers are known only
+// after their discovery. Each problem is logged once, and again after it had been solved.
+type toolsetChecks struct {
+	catalog *catalog.Catalog
+	log     *slog.Logger
+	wake    chan struct{} // the tools or the toolsets may have changed
+	sets    atomic.Pointer[setsInUse]
+	logged  map[entryProblem]bool // by the last check
+}
+
+// setsInUse has the toolsets that are checked. Each change has another one.
+type setsInUse struct {
+	toolsets []toolset.Toolset
+	more     bool // there may be fleets that the catalog does not have yet
+}
+
+// entryProblem is a problem of an entry of a toolset. It has no index, so that an entry that moves is the same.
+type entryProblem struct{ toolset, tenants, groups, capability, tool, text string }
+
+// change replaces the toolsets and the declarations of the catalog. No check sees the one without the other.
+func (c *toolsetChecks) change(of *config.Config, tools map[string]catalog.Declaration) {
+	c.sets.Store(nil)
+	c.catalog.Replace(tools)
+	c.sets.Store(&setsInUse{of.Toolsets, of.Announced()})
+	signal.Wake(c.wake)
+}
+
+// run checks the toolsets after each change until ctx ends.
+func (c *toolsetChecks) run(ctx context.Context) {
+	for {
+		c.check(ctx)
+		if !backoff.Sleep(ctx, entryCheckPause) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.wake:
+		}
+	}
+}
+
+// check logs the problems that the check before did not find.
+func (c *toolsetChecks) check(ctx context.Context) {
+	of := c.sets.Load()
+	if of == nil {
+		return
+	}
+	found := problemsOf(ctx, of, c.catalog)
+	if ctx.Err() != nil || c.sets.Load() != of { // the change wakes the next check
+		return
+	}
+	before := c.logged
+	c.logged = map[entryProblem]bool{}
+	for _, p := range found {
+		if c.logged[p] = true; before[p] {
+			continue
+		}
+		c.log.Warn("entry of a toolset does not match the known tools", "toolset", p.toolset, "tenants", p.tenants,
+			"groups", p.groups, "capability", p.capability, "tool", p.tool, "problem", p.text)
+	}
+	if len(found) == maxEntryProblems && len(before) < maxEntryProblems {
+		c.log.Warn("further entries of toolsets are not checked: there are too many problems", "problems", len(found))
+	}
+}
+
+// problemsOf returns the first problems of toolsets.
+func problemsOf(ctx context.Context, of *setsInUse, all toolset.Catalog) (found []entryProblem) {
+	for i := range of.toolsets {
+		s := &of.toolsets[i]
+		for j := range s.Tools {
+			e := &s.Tools[j]
+			if len(found) == maxEntryProblems || ctx.Err() != nil {
+				return found
+			}
+			if text := e.Problem(ctx, all, of.more); text != "" {
+				found = append(found, entryProblem{s.Name, joined(s.Tenants), joined(s.Groups), e.Capability, e.Tool,
+					text})
+			}
+		}
+	}
+	return found
+}
+
+// joined returns names in one text, sorted.
+func joined(names []string) string {
+	return strings.Join(slices.Sorted(slices.Values(names)), ", ")
+}
