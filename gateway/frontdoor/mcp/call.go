@@ -95,7 +95,7 @@ func (h *Handler) answerOf(i *invocation, reply *docpb.InvokeResponse, err error
 	case h.hides(i, err):
 		return nil, h.hidden(i.exchange.r.Context(), i.name, i.req.GetCapabilityId())
 	case isArgumentError(err):
-		return argumentError(err, i.stateless), nil
+		return argumentError(fixedWrongly(i, err), i.stateless), nil
 	case i.results.Statuses && status.InfoOf(err) == nil:
 		return failedWith(err, i.stateless), nil
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	grpcstatus "google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/frontdoor/request"
 	"github.com/capgate/capgate/gateway/status"
@@ -119,6 +120,27 @@ func (h *Handler) fill(ctx context.Context, x *exchange, capability, tool string
 			Metadata: map[string]string{"pointer": pointerTo(fixed.Name)}}, call.NotSent)
 	}
 	return args, e.Changed(h.cfg.Catalog.Hash(capability, tool)), err
+}
+
+// fixedWrongly returns err, the refusal of a call because of its arguments, with another message if the wrong argument
+// is one that the toolset fixes: the client cannot correct it.
+func fixedWrongly(i *invocation, err error) error {
+	set, info := toolsetOf(i.exchange.r.Context()), status.InfoOf(err)
+	e, at := set.Entry(i.req.GetCapabilityId(), i.req.GetToolName()), info.GetMetadata()["pointer"]
+	if e == nil || at == "" {
+		return err
+	}
+	for _, a := range e.Arguments {
+		if of := pointerTo(a.Name); at != of && !strings.HasPrefix(at, of+"/") {
+			continue
+		}
+		return status.Error(&call.Refusal{Kind: call.InvalidArgument, Reason: info.GetReason(),
+			Metadata: info.GetMetadata(),
+			Message: fmt.Sprintf("the value that the toolset %s fixes for the argument %.128q does not match the "+
+				"schema of the tool; other arguments do not help: an operator has to correct the toolset. %s",
+				set.Name(), a.Name, grpcstatus.Convert(err).Message())}, call.NotSent)
+	}
+	return err
 }
 
 // pointerTo returns the JSON pointer to a member of the arguments (RFC 6901).
