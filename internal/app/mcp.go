@@ -7,18 +7,23 @@ import (
 	mcptools "github.com/capgate/capgate/gateway/frontdoor/mcp/tools"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/fleetplan"
+	"github.com/capgate/capgate/internal/mcpsession"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/toolset"
 )
 
 // mcpFeature has the front door of MCP.
 func mcpFeature() feature {
+	var levels *mcpsession.Sessions
 	return feature{
 		build: func(p *App) error {
+			levels = mcpsession.New(p.store.MCPSessions())
 			p.parts.Doors.MCP = p.mcp(p.started.Config, p.parts.first)
+			p.parts.Doors.MCP.Levels = levels
 			return nil
 		},
 		run: func(p *App, w *work) {
+			w.loop("mcp levels", levels.Run)
 			w.loop("cancellations", func(ctx context.Context) {
 				p.store.Cancellations().Watch(ctx, p.gateway.CancelMCP, func() {})
 			})

@@ -17,6 +17,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/tokenbucket"
 	"github.com/capgate/capgate/internal/manifest"
+	"github.com/capgate/capgate/internal/mcpsession"
 	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/internal/toolset"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
@@ -60,9 +61,13 @@ type Config struct {
 	Tasks  Tasks // calls that wait for approvals, as tasks; optional
 	// Questions receives the calls whose clients answer questions of MCP servers. If nil, they answer none.
 	Questions *questions.Calls
-	MaxBody   int64         // maximum size of a request in bytes; default 4 MiB
-	Stall     time.Duration // maximum time for which a client may send or read nothing; default 1 min
-	Beat      time.Duration // interval of heartbeats of slow requests; default 10 s
+	// Levels holds the levels of log messages of sessions. If nil, clients of revisions with sessions set none.
+	Levels *mcpsession.Sessions
+	// Session returns the key of a session of a request's caller; required with Levels.
+	Session func(r *http.Request, id string) mcpsession.Key
+	MaxBody int64         // maximum size of a request in bytes; default 4 MiB
+	Stall   time.Duration // maximum time for which a client may send or read nothing; default 1 min
+	Beat    time.Duration // interval of heartbeats of slow requests; default 10 s
 }
 
 const (
@@ -170,6 +175,10 @@ func New(cfg Config) *Handler {
 		capabilities.Prompts = &sdk.PromptCapabilities{ListChanged: true}
 		capabilities.Resources = &sdk.ResourceCapabilities{ListChanged: true}
 		capabilities.Completions = &sdk.CompletionCapabilities{}
+	}
+	if cfg.Questions != nil {
+		//nolint:staticcheck // deprecated, and still a part of the protocol
+		capabilities.Logging = &sdk.LoggingCapabilities{}
 	}
 	if cfg.Tasks != nil {
 		capabilities.AddExtension(tasksExtension, nil)
@@ -338,6 +347,9 @@ func (h *Handler) receive(next sdk.MethodHandler) sdk.MethodHandler {
 			result, err = h.call(ctx, req)
 		case *sdk.SubscriptionsListenRequest:
 			result, err = h.listen(ctx, req)
+		//nolint:staticcheck // deprecated, and still a part of the protocol
+		case *sdk.ServerRequest[*sdk.SetLoggingLevelParams]:
+			result, err = h.setLevel(ctx, req.Params)
 		default:
 			serve := h.features(req)
 			if serve == nil {

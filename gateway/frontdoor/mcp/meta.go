@@ -14,14 +14,16 @@ import (
 
 // meta is the used part of a request's _meta.
 type meta struct {
-	texts       []relay.Field // strings about a call, by key
-	revision    string        // of the request
-	hasRevision bool          // a revision is present, possibly not a string
-	progress    bool          // the client requests progress notifications
-	token       any           // token of these: a string, or the JSON of a number; nil means invalid
-	tasks       bool          // the client accepts tasks as results
-	shows                     // what the client can show to its user
-	plain       bool          // the SDK accepts the client's info and capabilities, and they are complete
+	texts       []relay.Field   // strings about a call, by key
+	revision    string          // of the request
+	hasRevision bool            // a revision is present, possibly not a string
+	progress    bool            // the client requests progress notifications
+	token       any             // token of these: a string, or the JSON of a number; nil means invalid
+	tasks       bool            // the client accepts tasks as results
+	level       questions.Level // least level of log messages that the client wants; 0 means none
+	wrongLevel  bool            // a level is present, and not one of MCP
+	shows                       // what the client can show to its user
+	plain       bool            // the SDK accepts the client's info and capabilities, and they are complete
 }
 
 // shows is what a client can show to its user.
@@ -72,6 +74,11 @@ func (m *meta) read(object strictjson.Value, revision string) {
 			}
 		case "progressToken":
 			m.progress, m.token = true, tokenOf(v)
+		case sdk.MetaKeyLogLevel: //nolint:staticcheck // deprecated, and still a part of the protocol
+			if v.Kind() == strictjson.String {
+				m.level = questions.LevelOf(string(v.Bytes()))
+			}
+			m.wrongLevel = m.level == 0
 		case sdk.MetaKeyProtocolVersion:
 			m.hasRevision = true
 			if v.Kind() == strictjson.String {

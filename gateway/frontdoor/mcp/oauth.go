@@ -77,7 +77,8 @@ func (h *Handler) checkScope(r *http.Request, m *message) error {
 	case strings.HasSuffix(m.method, "/list") && m.isServed(), m.method == "subscriptions/listen",
 		m.method == toolsCall && m.tool == searchTools && h.searches(r):
 		return h.cfg.Lists(r)
-	case m.method == toolsCall, isFeatureCall(m.method), slices.Contains(taskMethods(), m.method):
+	case m.method == toolsCall, m.method == "logging/setLevel", isFeatureCall(m.method),
+		slices.Contains(taskMethods(), m.method):
 		return h.cfg.Invokes(r)
 	}
 	return nil

@@ -46,29 +46,33 @@ func (h *Handler) kinds(i *invocation) questions.Kinds {
 	return all
 }
 
-// answerQuestions makes the server of a call able to ask the client. The caller must call leave when the call has
-// ended.
+// answerQuestions makes the server of a call able to ask the client, and to send it log messages. The caller must call
+// leave when the call has ended.
 func (h *Handler) answerQuestions(i *invocation) (leave func()) {
 	i.declareApps()
-	if i.kinds == 0 {
+	level := h.level(i)
+	if i.kinds == 0 && level == 0 {
 		return func() {}
 	}
 	own, at := h.settings.Load().Own, i.exchange.r.Host
-	of, end := &questions.Call{Kinds: i.kinds, Answers: i.answers,
-		Own: func(u *url.URL) bool { return own.Has(u, at) }}, func() {}
+	of := &questions.Call{Kinds: i.kinds, Answers: i.answers, Level: level,
+		Own: func(u *url.URL) bool { return own.Has(u, at) }}
+	c := &conversation{h: h, i: i, over: make(chan struct{})}
 	if !i.stateless {
-		c := &conversation{h: h, i: i, over: make(chan struct{})}
-		of.Ask, end = c.ask, c.end
+		of.Ask = c.ask
+	}
+	if level != 0 {
+		of.Log = c.log
 	}
 	id, remove := h.cfg.Questions.Add(of)
 	i.fields = append(i.fields[:len(i.fields):len(i.fields)], relay.Field{Name: questions.Metadata, Value: id})
 	return func() {
 		remove()
-		end()
+		c.end()
 	}
 }
 
-// conversation asks the client of a call on the stream of the call.
+// conversation sends messages of a server to the client of a call, on the stream of the call.
 type conversation struct {
 	h    *Handler
 	i    *invocation

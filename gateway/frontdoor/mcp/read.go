@@ -260,6 +260,10 @@ func (m *message) parse(header http.Header) error {
 func (m *message) readParams(params strictjson.Value, header http.Header) error {
 	if meta, ok := params.Get("_meta"); ok && meta.Kind() == strictjson.Object {
 		m.meta.read(meta, m.version)
+		if m.meta.wrongLevel && m.isStateless() {
+			//nolint:staticcheck // deprecated, and still a part of the protocol
+			return invalidParams("the level " + sdk.MetaKeyLogLevel + " in _meta is not one of MCP")
+		}
 	}
 	m.readAccept(header)
 	if v, ok := params.Get("inputResponses"); ok && v.Kind() == strictjson.Object && v.Len() > 0 {
@@ -335,6 +339,8 @@ func (m *message) isServed() bool {
 		return true
 	case "subscriptions/listen":
 		return m.isStateless()
+	case "logging/setLevel":
+		return !m.isStateless()
 	}
 	if isFeatureCall(m.method) {
 		return true

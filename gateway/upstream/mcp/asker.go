@@ -14,6 +14,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/questions"
 	"github.com/capgate/capgate/internal/lib/plainjson"
+	"github.com/capgate/capgate/internal/lib/tokenbucket"
 	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
@@ -30,6 +31,7 @@ type asker struct {
 	kinds questions.Kinds
 	apps  questions.Kinds // apps if the client shows them, otherwise 0
 	from  questions.Source
+	logs  *tokenbucket.Bucket // of log messages; nil if of is nil
 
 	mu    sync.Mutex
 	open  int
@@ -41,6 +43,7 @@ func (v *server) asker(id, tool string) *asker {
 	a := &asker{of: v.all.Questions.Of(id), from: questions.Source{Capability: v.fleet.Capability, Tool: tool}}
 	if a.of != nil {
 		a.kinds, a.from.Own = a.of.Kinds&v.settings.questions(), a.of.Own
+		a.logs = newLogPace()
 	}
 	return a
 }

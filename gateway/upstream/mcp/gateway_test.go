@@ -18,6 +18,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/gateway/upstream/mcp"
+	"github.com/capgate/capgate/gateway/upstream/sessions"
 	"github.com/capgate/capgate/internal/assertion"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/check"
@@ -47,7 +48,8 @@ type remote struct {
 	// declared holds the kinds of questions that the client of the last call declared, see declared.
 	declared atomic.Pointer[string]
 
-	signs *assertion.Signer // of startAsking's gateway; nil: the server gets no assertions
+	signs  *assertion.Signer // of startAsking's gateway; nil: the server gets no assertions
+	shared *sessions.Shared  // of startAsking's gateway; nil: it shares no sessions
 
 	mu      sync.Mutex
 	headers http.Header // of the last tools/call

@@ -162,6 +162,10 @@ func (v *server) tries(ctx context.Context, of attempted) (*toolResult, error) {
 		if of.told != nil {
 			of.op.meta["progressToken"] = v.name + strconv.FormatUint(v.tokens.Add(1), 10)
 		}
+		if level := of.asks.level(); level != 0 {
+			//nolint:staticcheck // deprecated, and still a part of the protocol
+			of.op.meta[sdk.MetaKeyLogLevel] = level.String()
+		}
 		result, lost, err := v.attempt(ctx, of)
 		switch {
 		case !again && err != nil && rejection != nil && status.Code(err) == codes.Unavailable:
@@ -187,6 +191,7 @@ func (v *server) attempt(ctx context.Context, of attempted) (_ *toolResult, lost
 	defer ex.settle()
 	defer end()
 	ex.asks = of.asks
+	v.setLevel(ctx, o, of.asks.level())
 	defer v.listen(ex, s, o)()
 	err = of.op.send(ex.ctx, o.ClientSession, of.op.meta)
 	code, raw, refused := ex.answer()

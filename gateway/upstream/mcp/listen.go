@@ -183,7 +183,8 @@ func (l *listener) only() (call *exchange) {
 	return call
 }
 
-// heard handles a message on the stream: a question goes to the only call, and another request has an error. r is the
+// heard handles a message on the stream: a question goes to the only call, and another request has an error.
+// Notifications are dropped, because a call that has ended, or one of another replica, may have caused them. r is the
 // request of the stream.
 func (l *listener) heard(t *transport, r *http.Request, data []byte) error {
 	m, err := parse(data)

@@ -86,6 +86,8 @@ func (t *transport) receive(data []byte, ex *exchange, id string, only bool) (pa
 		return data, false, nil
 	case *m.Method == "notifications/progress":
 		ex.progress(m.Params)
+	case *m.Method == "notifications/message":
+		ex.log(m.Params)
 	}
 	return nil, false, nil // no call needs other notifications
 }

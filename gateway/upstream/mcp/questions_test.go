@@ -15,6 +15,7 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/mcp/tools"
 	"github.com/capgate/capgate/gateway/questions"
 	"github.com/capgate/capgate/gateway/upstream"
+	"github.com/capgate/capgate/gateway/upstream/mcp"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/testkit/check"
@@ -42,7 +43,7 @@ func startAsking(t *testing.T, server *remote, allowed []string, change ...func(
 	asked := questions.New()
 	o := gatewaytest.Options{Policy: options, MCP: tools.Config{Usable: listing.New(known, decider),
 		Describe: known.Describe, Keys: gatewaytest.SharedKeys, Questions: asked}}
-	with := upstream.Options{Version: "test", Questions: asked}
+	with := upstream.Options{Version: "test", Questions: asked, Sessions: server.shared}
 	if server.signs != nil {
 		o.Assert, with.Sign = server.signs, server.signs.Sign
 	}
@@ -52,6 +53,9 @@ func startAsking(t *testing.T, server *remote, allowed []string, change ...func(
 	return startServers(t, o, with,
 		func(f *upstream.Fleet, of *gatewaytest.Fleet) {
 			settings(f).Questions = allowed
+			if server.shared != nil {
+				settings(f).Sessions = mcp.SharedSessions
+			}
 			if server.signs != nil {
 				asserts(f, of)
 				of.Assertion = f.Assertion

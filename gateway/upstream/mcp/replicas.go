@@ -42,6 +42,7 @@ type link struct {
 	place atomic.Pointer[sessions.Place] // nil means that no other replica uses the session
 	of    *record                        // the session that the link continues; nil means a new one
 	begun atomic.Bool                    // the SDK has opened the continued session
+	level atomic.Uint32                  // questions.Level of log messages that was set; 0 means none
 
 	url      string
 	listener listener

@@ -22,6 +22,7 @@ import (
 	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/idempotency"
+	"github.com/capgate/capgate/internal/mcpsession"
 	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/toolschema"
@@ -45,8 +46,10 @@ type Config struct {
 	// Cancel makes the other replicas call CancelMCP. It may wait until ctx ends. An error means that no replica may
 	// have received the request. nil means no other replica.
 	Cancel func(ctx context.Context, request string) error
-	// Questions receives the calls whose clients answer questions of MCP servers; nil means that they answer none.
+	// Questions receives the calls whose clients answer questions of MCP servers, or want their log messages; nil means
+	// that they do neither.
 	Questions *questions.Calls
+	Levels    *mcpsession.Sessions // levels of log messages of sessions; nil means that clients set none
 	Settings  mcp.Settings
 	Beat      time.Duration // interval of heartbeats of slow requests; default 10 s
 	Stall     time.Duration // maximum time for which a client may send or read nothing; default 1 min
@@ -160,7 +163,15 @@ func New(cfg Config, deps Deps) (*Door, error) {
 	h := mcp.New(mcp.Config{
 		Conn: deps.Conn, Unary: deps.Conn.Unary, Catalog: tools, Features: offersOf{tools}, Absent: tools.absent,
 		Scopes: cfg.Scopes, Version: cfg.Version, Beat: cfg.Beat, Stall: cfg.Stall, Cancel: cfg.Cancel, Keys: cfg.Keys,
-		Tasks: newTasks(cfg.Approvals, deps.Stored), Questions: cfg.Questions,
+		Tasks: newTasks(cfg.Approvals, deps.Stored), Questions: cfg.Questions, Levels: cfg.Levels,
+		Session: func(r *http.Request, id string) mcpsession.Key {
+			of := &web.Of(r).Identity
+			key := mcpsession.Key{Tenant: of.Tenant, ID: id}
+			if of.Settings != nil {
+				key.UID = of.Settings.UID()
+			}
+			return key
+		},
 		Unix:   func(r *http.Request) bool { return web.Of(r).Client.Unix },
 		Tenant: func(r *http.Request) string { return web.Of(r).Identity.Tenant },
 		Groups: func(r *http.Request) []string { return web.Of(r).Identity.Groups() },

@@ -1,0 +1,79 @@
+package mcpsession_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/capgate/capgate/internal/mcpsession"
+	"github.com/capgate/capgate/internal/testkit/check"
+)
+
+// store is a Store of one level, which counts its reads.
+type store struct {
+	level   string
+	err     error
+	reads   int
+	changed func(string)
+	missed  func()
+	watches chan struct{}
+}
+
+func (s *store) Level(context.Context, mcpsession.Key) (string, error) {
+	s.reads++
+	return s.level, s.err
+}
+
+func (s *store) SetLevel(_ context.Context, _ mcpsession.Key, level string) error {
+	s.level = level
+	return s.err
+}
+
+func (s *store) Watch(ctx context.Context, changed func(string), missed func()) {
+	s.changed, s.missed = changed, missed
+	close(s.watches)
+	<-ctx.Done()
+}
+
+// TestLevelInMemory: a level is read once, and again after it was set here or at another replica, or after a change may
+// have been missed. While the store is unavailable, the last one counts.
+func TestLevelInMemory(t *testing.T) {
+	t.Parallel()
+	of := &store{watches: make(chan struct{})}
+	s := mcpsession.New(of)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		s.Run(ctx)
+		close(ended)
+	}()
+	check.Received(t, of.watches, "the watch")
+	key := mcpsession.Key{Tenant: "acme", ID: "s"}
+	want := func(level string, reads int) {
+		t.Helper()
+		for range 3 {
+			if got := s.Level(t.Context(), key); got != level || of.reads != reads {
+				t.Errorf("%q after %d reads; want %q after %d", got, of.reads, level, reads)
+			}
+		}
+	}
+	want("", 1)
+	check.Must(t, s.SetLevel(t.Context(), key, "info"))
+	want("info", 2)
+	check.Must(t, s.SetLevel(t.Context(), key, "info")) // changes nothing, and is not sent to other replicas
+	want("info", 2)
+	of.level = "error" // of another replica
+	want("info", 2)
+	of.changed("other")
+	want("info", 2)
+	of.changed("s")
+	want("error", 3)
+	of.level = "debug"
+	of.missed()
+	want("debug", 4)
+	of.missed()
+	of.err = errors.New("unavailable")
+	want("", 5)
+	stop()
+	check.Received(t, ended, "the end")
+}
