@@ -46,7 +46,7 @@ func NewAssertions(s Signer, q Queue, memory *fairshare.Pool) *Assertions {
 	return a
 }
 
-// Close waits for the signatures in progress. There must be no more calls.
+// Close waits for the signatures in progress. The caller must make no more calls.
 func (a *Assertions) Close() {
 	a.stop()
 	a.running.Wait()
@@ -100,7 +100,7 @@ func (a *Assertions) sign(c *filter.Call, s *State, audience string, caller *ass
 	}
 	ctx, cancel := context.WithCancel(a.closing)
 	t := &token{cancel: cancel}
-	own, owner, p := caller.Clone(), c.Info.Tenant, c.Park(tracing.ForAssertion)
+	own, owner, p := caller.Clone(), strings.Clone(c.Info.Tenant), c.Park(tracing.ForAssertion)
 	s.token = t
 	a.running.Go(func() {
 		text := ""

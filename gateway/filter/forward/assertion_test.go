@@ -3,6 +3,7 @@ package forward_test
 import (
 	"context"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/capgate/capgate/gateway/filter"
@@ -64,8 +65,9 @@ func admit(t *testing.T, told *seen, c *filter.Call, stream *filtertest.Stream, 
 // gate is a Queue and a Signer that wait.
 type gate struct {
 	signer
-	begun chan struct{}
-	open  chan struct{}
+	begun  chan struct{}
+	open   chan struct{}
+	waited string // the tenant of the last call, as it was after the wait
 }
 
 func (g *gate) WaitAgain(ctx context.Context, tenant string) error {
@@ -75,7 +77,27 @@ func (g *gate) WaitAgain(ctx context.Context, tenant string) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	g.waited = strings.Clone(tenant)
 	return nil
+}
+
+// TestSignaturesOutliveCalls: the tenant of a signature is its own. The words of a call are overwritten when it ends.
+func TestSignaturesOutliveCalls(t *testing.T) {
+	t.Parallel()
+	signs := &gate{begun: make(chan struct{}, 1), open: make(chan struct{})}
+	a := forward.NewAssertions(signs, signs, fairshare.New("signed", 1<<20))
+	c, stream := asserting(&relay.Upstream{})
+	words := []byte("acme")
+	c.Info.Tenant = filter.View(words)
+	forward.New(&seen{}, &seen{}, a).Admit(c, &forward.State{})
+	check.Received(t, signs.begun, "the goroutine of the signature")
+	copy(words, "evil")
+	close(signs.open)
+	check.Received(t, stream.Resumed, "the signature")
+	a.Close()
+	if signs.waited != "acme" || signs.got.Tenant != "acme" {
+		t.Errorf("waited for %q, signed for %q", signs.waited, signs.got.Tenant)
+	}
 }
 
 // TestSignaturesAreMadeElsewhere: Admit does not sign. A call that has ended is not signed, and what it holds is
