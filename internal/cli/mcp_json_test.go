@@ -7,11 +7,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"strings"
 	"testing"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/capgate/capgate/internal/call"
@@ -59,13 +61,16 @@ func TestPromptsOverJSON(t *testing.T) {
 		{"acme", "GET two/prompts", "", "404", unknown},
 		{"acme", "GET none/prompts", "", "404", unknown},
 		{"acme", "GET one/prompts?page_size=x", "", "400", `"reason":"INVALID_QUERY"`},
+		{"acme", "GET one/prompts?x=1", "", "200", "greet"}, // like other lists
+		{"acme", "GET one/tools?x=1", "", "200", "hello"},
 		{"acme", "GET one/prompts?page_size=201", "", "400", `"reason":"LIST_INVALID"`},
 		{"acme", "GET one/prompts?page_token=x", "", "400", `"reason":"LIST_INVALID"`},
 		{"acme", "POST one/prompts/greet", "", "200", `{"messages":[{"content":{"type":"text","text":"greet of one"}`},
 		{"acme", "POST one/prompts/greet", "{}", "200", "greet of one"},
 		{"acme", "POST one/prompts/greet?session_id=s", "{}", "200", "greet of one"},
 		{"acme", "POST one/prompts/greet", "[]", "400", `"reason":"INVALID_BODY"`},
-		{"acme", "POST one/prompts/greet", `{"a":1}`, "400", "strings"},
+		{"acme", "POST one/prompts/greet", "[1]", "400", "the arguments of the prompt"},
+		{"acme", "POST one/prompts/greet", `{"a":1}`, "400", `"pointer":"/a"`},
 		{"acme", "POST one/prompts/greet", `{"a":"1","a":"2"}`, "400", `"reason":"AMBIGUOUS_ARGUMENTS"`},
 		{"acme", "POST one/prompts/secret", "", "404", hidden},
 		{"acme", "POST one/prompts/none", "", "404", hidden},
@@ -120,7 +125,7 @@ func TestResourcesOverJSON(t *testing.T) {
 		{"globex", read("both://text"), "", "200", `{"contents":[{"uri":"both://text","text":"both of one"}]}`},
 		{"acme", read("two://text"), "", "404", unknown},
 		{"acme", read("capgate:one:both://text"), "", "404", unknown},
-		{"acme", "GET one/resources/read", "", "400", query},
+		{"acme", "GET one/resources/read", "", "400", "it has no uri"},
 		{"acme", read(""), "", "400", query},
 		{"acme", read("text"), "", "400", query},
 		{"acme", read("one://te xt"), "", "400", query},
@@ -143,6 +148,79 @@ func TestResourcesOverJSON(t *testing.T) {
 		{"acme", read("one://none"), "", "404", unknown},
 		{"globex", read("one://text"), "", "200", "own of one"},
 	})
+}
+
+// TestServersWithoutFeatures: a resource of a server that has none is unknown, over JSON and over MCP, and so is a
+// prompt, also if the server lists it and then does not have the method. A prompt without a required argument has a
+// reason.
+func TestServersWithoutFeatures(t *testing.T) {
+	t.Parallel()
+	server, url := completingServer(t)
+	server.AddPrompt(&sdk.Prompt{Name: "greet", Arguments: []*sdk.PromptArgument{{Name: "who", Required: true}}},
+		func(context.Context, *sdk.GetPromptRequest) (*sdk.GetPromptResult, error) {
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "MCP error -32602: who is missing"}
+		})
+	none := &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "x"}
+	server.AddPrompt(&sdk.Prompt{Name: "gone"}, func(context.Context, *sdk.GetPromptRequest) (*sdk.GetPromptResult,
+		error) {
+		return nil, none
+	})
+	server.AddResource(&sdk.Resource{Name: "gone", URI: "gone:x"}, func(context.Context, *sdk.ReadResourceRequest) (
+		*sdk.ReadResourceResult, error) {
+		return nil, none
+	})
+	_, public, _ := serve(t, nil, "--config", writeConfig(t, mcpConfig("", mcpFleet("one", url, ""),
+		mcpFleet("two", toolServer(t), ""))))
+	base := "http://" + public + "/v1/capabilities/"
+	for list, want := range map[string]string{"one/prompts": "greet", "two/prompts": `"prompts":[]`} {
+		check.Until(t, list, func() (bool, string) {
+			_, text := clienttest.Send(t, clienttest.HTTP, "GET", base+list, "")
+			return strings.Contains(text, want), text
+		})
+	}
+	for _, c := range [][3]string{
+		{"GET two/resources/read?uri=a:b", "404", `"reason":"RESOURCE_UNKNOWN"`},
+		{"POST two/prompts/greet", "404", `"reason":"PROMPT_UNKNOWN"`},
+		{"GET one/resources/read?uri=gone:x", "404", `"reason":"RESOURCE_UNKNOWN"`},
+		{"POST one/prompts/gone", "404", `"reason":"PROMPT_UNKNOWN"`},
+		{"POST one/prompts/greet", "400", `"reason":"ARGUMENTS_INVALID"`},
+		{"POST one/prompts/greet", "400", `arguments: MCP error -32602: who is missing"`},
+	} {
+		method, path, _ := strings.Cut(c[0], " ")
+		resp, text := clienttest.Send(t, clienttest.HTTP, method, base+path, "")
+		if resp.Status[:3] != c[1] || !strings.Contains(text, c[2]) {
+			t.Errorf("%s: %s %s", c[0], resp.Status, text)
+		}
+	}
+	for params, want := range map[string]string{
+		`resources/read","params":{"uri":"capgate:two:a:b"}`: `"reason":"RESOURCE_UNKNOWN"`,
+		`resources/read","params":{"uri":"gone:x"}`:          `"reason":"RESOURCE_UNKNOWN"`,
+		`prompts/get","params":{"name":"two__greet"}`:        `"reason":"PROMPT_UNKNOWN"`,
+		`prompts/get","params":{"name":"one__gone"}`:         `"reason":"PROMPT_UNKNOWN"`,
+		`prompts/get","params":{"name":"one__greet"}`:        `"reason":"ARGUMENTS_INVALID"`,
+	} {
+		_, text := clienttest.Send(t, clienttest.HTTP, "POST", "http://"+public+"/mcp",
+			`{"jsonrpc":"2.0","id":1,"method":"`+params+`}`, "Content-Type", "application/json")
+		if !strings.Contains(text, want) {
+			t.Errorf("%s: %s", params, text)
+		}
+	}
+}
+
+// toolServer runs a server with a tool alone.
+func toolServer(t *testing.T) (url string) {
+	t.Helper()
+	server := sdk.NewServer(&sdk.Implementation{Name: "tools", Version: "1"}, nil)
+	addTool(server, "hello", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		return &sdk.CallToolResult{}, nil
+	})
+	only := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, nil)
+	web := httptest.NewServer(only)
+	t.Cleanup(func() {
+		web.CloseClientConnections()
+		web.Close()
+	})
+	return web.URL
 }
 
 // contentServer returns a server with resources of many kinds, of which the last ones are many.
@@ -196,6 +274,16 @@ func TestContentsOverJSON(t *testing.T) {
 		resp, text := clienttest.Send(t, clienttest.HTTP, method, "http://"+public+"/v1/capabilities/"+path, "")
 		if resp.Status[:3] != c[1] || !strings.Contains(text, c[2]) {
 			t.Errorf("%s: %s %s", c[0], resp.Status, text)
+		}
+	}
+	for uri, want := range map[string]string{
+		"file:///pictures/logo.png": `resource is \"image/png\"`, "two:contents": "exactly one content",
+		"data:,x": `resource is \"application/json\"`,
+	} {
+		resp, text := clienttest.Send(t, clienttest.HTTP, "GET", base+"/read?uri="+url.QueryEscape(uri), "", "Accept",
+			"audio/ogg")
+		if resp.StatusCode != http.StatusNotAcceptable || !strings.Contains(text, want) {
+			t.Errorf("%s: %s %s", uri, resp.Status, text)
 		}
 	}
 	const png, html, octets = "file:///pictures/logo.png", "urn:x:y?z#f&g=h+i", "application/octet-stream"

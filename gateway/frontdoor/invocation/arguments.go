@@ -14,6 +14,15 @@ const InvalidBody = "INVALID_BODY"
 // Arguments returns the arguments of a tool, a JSON object, from a text; {} if the text is blank. The error is a
 // *call.Refusal, with subject as the name of the text, and invalid as the reason of a text that is not a JSON object.
 func Arguments(text []byte, subject, invalid string) ([]byte, error) {
+	return argumentsOf("tool", text, subject, invalid)
+}
+
+// PromptArguments is Arguments for a prompt.
+func PromptArguments(text []byte, subject, invalid string) ([]byte, error) {
+	return argumentsOf("prompt", text, subject, invalid)
+}
+
+func argumentsOf(kind string, text []byte, subject, invalid string) ([]byte, error) {
 	text = bytes.Trim(text, blanks)
 	if len(text) == 0 {
 		return EmptyObject, nil
@@ -23,7 +32,7 @@ func Arguments(text []byte, subject, invalid string) ([]byte, error) {
 	}
 	if text[0] != '{' {
 		return nil, &call.Refusal{Kind: call.InvalidArgument, Reason: invalid,
-			Message: subject + " must be a JSON object, the arguments of the tool"}
+			Message: subject + " must be a JSON object, the arguments of the " + kind}
 	}
 	return text, nil
 }

@@ -111,6 +111,11 @@ const featureCopies = relayedCopies + sdkCopies
 // isHidden reports whether an error would reveal the existence of a feature that policy hides.
 func isHidden(err error) bool { return status.InfoOf(err).GetReason() == toolBlocked }
 
+// isAbsent reports whether policy hides a feature, or its MCP server does not have it.
+func isAbsent(err error) bool {
+	return err != nil && (isHidden(err) || status.InfoOf(err) == nil && grpcstatus.Code(err) == codes.NotFound)
+}
+
 // featureResult is the result of the call of a feature. Its members are those of the server.
 type featureResult struct {
 	sdk.ResultBase

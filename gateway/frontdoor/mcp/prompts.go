@@ -145,7 +145,7 @@ func (h *Handler) getPrompt(ctx context.Context, req *sdk.GetPromptRequest) (sdk
 	h.readRound(i, req.Session, p.RequestState, p.InputResponses)
 	text, asked, err := h.callFeature(ctx, i)
 	switch {
-	case err != nil && isHidden(err):
+	case isAbsent(err):
 		return nil, h.hiddenPrompt(ctx, p.Name)
 	case asked != nil || err != nil:
 		return asked, err

@@ -10,10 +10,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"google.golang.org/grpc/codes"
-	grpcstatus "google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
-	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/lib/plainjson"
 	"github.com/capgate/capgate/internal/lib/untrusted"
 	"github.com/capgate/capgate/internal/manifest"
@@ -113,7 +111,7 @@ func (h *Handler) readResource(ctx context.Context, req *sdk.ReadResourceRequest
 	h.readRound(i, req.Session, p.RequestState, p.InputResponses)
 	text, asked, err := h.callFeature(ctx, i)
 	switch {
-	case err != nil && (isHidden(err) || status.InfoOf(err) == nil && grpcstatus.Code(err) == codes.NotFound):
+	case isAbsent(err):
 		return nil, unknownResource(x, p.URI)
 	case asked != nil || err != nil:
 		return asked, err

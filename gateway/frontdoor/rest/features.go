@@ -148,7 +148,7 @@ func (h *Handler) callPrompt(w http.ResponseWriter, r *http.Request, capability,
 		return nil, unread(err)
 	}
 	req := &docpb.InvokeRequest{CapabilityId: capability, ToolName: manifest.PromptPrefix + name}
-	if req.ArgsJson, err = invocation.Arguments(text, bodyOfCall, invocation.InvalidBody); err != nil {
+	if req.ArgsJson, err = invocation.PromptArguments(text, bodyOfCall, invocation.InvalidBody); err != nil {
 		return nil, err
 	}
 	if err = readQuery(r, req); err != nil {
@@ -166,7 +166,16 @@ func (h *Handler) callPrompt(w http.ResponseWriter, r *http.Request, capability,
 			return nil, unknownPrompt
 		}
 	}
-	return h.callFeature(w, r, req)
+	text, err = h.callFeature(w, r, req)
+	if isUnknown(err) {
+		return nil, unknownPrompt
+	}
+	return text, err
+}
+
+// isUnknown reports whether an MCP server does not have the feature of a call.
+func isUnknown(err error) bool {
+	return err != nil && status.InfoOf(err) == nil && grpcstatus.Code(err) == codes.NotFound
 }
 
 // callFeature makes the call of a feature, and returns the JSON of its result.

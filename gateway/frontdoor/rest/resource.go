@@ -13,17 +13,14 @@ import (
 	"strconv"
 	"strings"
 
-	"google.golang.org/grpc/codes"
-	grpcstatus "google.golang.org/grpc/status"
-
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
 	"github.com/capgate/capgate/gateway/frontdoor/files"
 	"github.com/capgate/capgate/gateway/frontdoor/request"
-	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/accept"
 	"github.com/capgate/capgate/internal/lib/plainjson"
 	"github.com/capgate/capgate/internal/lib/strictjson"
+	"github.com/capgate/capgate/internal/lib/untrusted"
 	"github.com/capgate/capgate/internal/manifest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -54,7 +51,10 @@ func uriOf(r *http.Request) (uri string, err error) {
 			return "", badQuery(fmt.Sprintf("%q is there twice", name))
 		}
 	}
-	if uri = query.Get("uri"); manifest.CheckURI(uri) != nil {
+	if uri = query.Get("uri"); uri == "" {
+		return "", badQuery("it has no uri; the parameter uri is the URI of the resource")
+	}
+	if manifest.CheckURI(uri) != nil {
 		return "", badQuery(fmt.Sprintf("uri must be the URI of a resource: with a scheme, without spaces, and at "+
 			"most %d bytes", manifest.MaxURI))
 	}
@@ -69,7 +69,7 @@ func (h *Handler) readResource(w http.ResponseWriter, r *http.Request, capabilit
 	text, err := h.callFeature(w, r, &docpb.InvokeRequest{CapabilityId: capability, ToolName: manifest.ReadResource,
 		ArgsJson: args})
 	switch {
-	case err != nil && status.InfoOf(err) == nil && grpcstatus.Code(err) == codes.NotFound: // of the server
+	case isUnknown(err):
 		return unknownResource
 	case err != nil:
 		return err
@@ -94,12 +94,23 @@ func (h *Handler) readResource(w http.ResponseWriter, r *http.Request, capabilit
 	case whole > 0:
 		h.writeFeature(w, text)
 	default:
-		return &call.Refusal{Kind: call.InvalidArgument, Reason: "NOT_ACCEPTABLE", Progress: call.Sent,
-			Message: "the resource has several contents, or another type: accept application/json, which has all of " +
-				"it, or application/octet-stream, which has the bytes of a single content"}
+		return c.notAcceptable()
 	}
 	return nil
 }
+
+// notAcceptable returns the refusal of a client that accepts neither JSON nor the type of the content.
+func (c *content) notAcceptable() *call.Refusal {
+	text := "the resource does not have exactly one content: accept application/json, which has all of it"
+	if c.typ != "" {
+		text = fmt.Sprintf("the media type of the resource is %q: accept it, or application/octet-stream for the "+
+			"same bytes, or application/json", untrusted.Clip(untrusted.Line(c.typ), maxNamedType))
+	}
+	return &call.Refusal{Kind: call.InvalidArgument, Reason: "NOT_ACCEPTABLE", Progress: call.Sent, Message: text}
+}
+
+// maxNamedType is the maximum length of a media type in an error, in bytes.
+const maxNamedType = 100
 
 // contentCopies is the number of copies of a resource while it is written as bytes, besides the message of the call.
 const contentCopies = 2

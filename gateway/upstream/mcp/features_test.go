@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	gatewaystatus "github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/testkit/check"
@@ -174,6 +175,62 @@ func TestHostileFeatures(t *testing.T) {
 				}
 				w.wantResult(t, request("echo", `{"text":"x"}`), `"x"`)
 			})
+		}
+	}
+}
+
+// TestErrorsOfFeatures: a server that has no resources or no prompts lacks the one of a call, and the error of a
+// prompt's arguments has a reason. The code is there once.
+func TestErrorsOfFeatures(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		tool, failure string
+		code          codes.Code
+		reason, want  string
+	}{
+		"no resources":   {manifest.ReadResource, `"code":-32601,"message":"x"`, codes.NotFound, "", "MCP error -32601: x"},
+		"no prompts":     {"prompts/greet", `"code":-32601,"message":"x"`, codes.NotFound, "", "MCP error -32601: x"},
+		"no completions": {manifest.Complete, `"code":-32601,"message":"x"`, codes.Unimplemented, "", "MCP error -32601: x"},
+		"arguments": {"prompts/greet", `"code":-32602,"message":"MCP error -32602: who is missing"`,
+			codes.InvalidArgument, "ARGUMENTS_INVALID",
+			"the MCP server rejects the prompt with these arguments: MCP error -32602: who is missing"},
+		"another code": {"prompts/greet", `"code":-32603,"message":"MCP error -32602: x"`, codes.Internal, "",
+			"MCP error -32603: MCP error -32602: x"},
+	} {
+		for era, old := range eras {
+			t.Run(name+" "+era, func(t *testing.T) {
+				t.Parallel()
+				r := newFeatures(t, old)
+				method, args := c.tool, `{"ref":{"type":"ref/prompt","name":"x"},"argument":{"name":"a"}}`
+				switch c.tool {
+				case "prompts/greet":
+					method, args = "prompts/get", `{}`
+				case manifest.ReadResource:
+					args = `{"uri":"bytes://a"}`
+				}
+				r.hostile(method, "", says(200, "application/json", `{"jsonrpc":"2.0","id":ID,"error":{`+c.failure+`}}`))
+				_, err := startInside(t, nil, r.URL).Invoke(within(t), request(c.tool, args))
+				if st := status.Convert(err); st.Code() != c.code || st.Message() != c.want ||
+					gatewaystatus.InfoOf(err).GetReason() != c.reason {
+					t.Errorf("%v, %v; want %s %s %s", err, gatewaystatus.InfoOf(err), c.code, c.want, c.reason)
+				}
+			})
+		}
+	}
+}
+
+// TestArgumentsOfPrompts: the error of a prompt names the first argument that is not a string.
+func TestArgumentsOfPrompts(t *testing.T) {
+	t.Parallel()
+	w := startInside(t, nil, newFeatures(t, false).URL)
+	for args, want := range map[string]string{
+		`{"who":"a","b/~c":[],"z":1}`: "/b~1~0c", `{"who":7}`: "/who", `{"who":null,"z":false}`: "/z",
+	} {
+		_, err := w.Invoke(within(t), request("prompts/greet", args))
+		info := gatewaystatus.InfoOf(err)
+		if info.GetReason() != "ARGUMENTS_INVALID" || info.GetMetadata()["pointer"] != want ||
+			!strings.Contains(err.Error(), "must be strings, and") {
+			t.Errorf("%s: %v, %v; want %s", args, err, info, want)
 		}
 	}
 }

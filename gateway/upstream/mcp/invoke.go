@@ -22,7 +22,6 @@ import (
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/strictjson"
-	"github.com/capgate/capgate/internal/lib/untrusted"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/telemetry/tracing"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -317,8 +316,7 @@ func (ex *exchange) failureStatus(seen *responseNote) error {
 	}
 	ex.mu.Unlock()
 	if failure != nil {
-		return status.Error(ex.codeOf(failure.Code), fmt.Sprintf("MCP error %d: %s", failure.Code,
-			untrusted.Clip(failure.Message, maxError)))
+		return ex.errorOf(failure)
 	}
 	words := seen.words(code)
 	switch {
@@ -351,6 +349,9 @@ func (ex *exchange) codeOf(code int64) codes.Code {
 		}
 		return codes.InvalidArgument
 	case jsonrpc.CodeMethodNotFound:
+		if ex.method == manifest.ReadResource || ex.method == getPrompt { // the server has none
+			return codes.NotFound
+		}
 		return codes.Unimplemented
 	case resourceUnknown:
 		if ex.method == manifest.ReadResource {

@@ -59,7 +59,7 @@ func operationOf(req *docpb.InvokeRequest) (*operation, error) {
 func promptOf(name string, arguments json.RawMessage) (*operation, error) {
 	var texts map[string]string
 	if err := strictjson.Unmarshal(arguments, &texts); err != nil {
-		return nil, invalidArguments("the arguments of a prompt must be strings")
+		return nil, notStrings(arguments)
 	}
 	if err := manifest.CheckPrompt(name); err != nil {
 		return nil, invalidArguments("the prompt cannot be got: " + err.Error())
