@@ -104,7 +104,7 @@ func TestToolsets(t *testing.T) {
 	check.Must(t, os.WriteFile(file, []byte(config("")), 0o600))
 	check.Until(t, "the reload", func() (bool, string) {
 		text := ask("acme", "tools/list", `{}`)
-		return strings.Contains(text, "TOOLSET_UNKNOWN"), text
+		return strings.Contains(text, "TOOLSET_UNKNOWN") && strings.Contains(text, `"id":1,`), text
 	})
 	p.stop(t)
 	text, err := os.ReadFile(log)

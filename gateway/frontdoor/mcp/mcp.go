@@ -247,21 +247,21 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.metadata(w, r)
 		return
 	}
-	err := h.cfg.Authenticate(r)
-	if err == nil {
-		r, err = h.choose(r)
-	}
-	if err != nil {
+	if err := h.cfg.Authenticate(r); err != nil { // the body, which has the id, is not read
 		h.refuse(w, r, nil, err)
 		return
 	}
 	out := bodybudget.WriteTimeout(w, h.cfg.Stall)
 	defer out.End()
-	if opensEvents(r) {
+	r, unknown := h.choose(r)
+	if unknown == nil && opensEvents(r) {
 		h.serveEvents(out, r)
 		return
 	}
 	m, refused := h.read(w, r)
+	if unknown != nil {
+		refused = unknown
+	}
 	if refused != nil {
 		h.refuse(out, r, m, refused)
 		return
