@@ -166,6 +166,7 @@ func TestMCPRegistryRefusals(t *testing.T) {
 		{"GET", "?cursor=!", "acme", 400, "LIST_INVALID"},
 		{"GET", "?search=" + strings.Repeat("x", 201), "acme", 400, "LIST_INVALID"},
 		{"GET", "/org.other%2Fc010/versions", "acme", 404, "NO_SUCH_PATH"},
+		{"GET", "/nothing/versions", "acme", 404, "NO_SUCH_PATH"},
 		{"GET", "/com.example.tools%2Fc010/versions/2.0.0", "acme", 404, "NO_SUCH_PATH"},
 		{"GET", "/com.example.tools%2Fc010", "acme", 404, "NO_SUCH_PATH"},
 		{"GET", "/com.example.tools/c010/versions/latest", "acme", 404, "NO_SUCH_PATH"},
@@ -179,6 +180,9 @@ func TestMCPRegistryRefusals(t *testing.T) {
 		resp, text := clienttest.Send(t, g.HTTP1(t), c.method, g.URL("/v0.1/servers"+c.path), "", header...)
 		if resp.StatusCode != c.status || !strings.Contains(text, `"reason":"`+c.reason+`"`) {
 			t.Errorf("%+v: %s %s", c, resp.Status, text)
+		}
+		if c.status == 404 && strings.Contains(text, "%2F") == strings.HasSuffix(c.path, "/2.0.0") {
+			t.Errorf("%+v: %s", c, text)
 		}
 	}
 }

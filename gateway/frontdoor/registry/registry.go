@@ -58,6 +58,7 @@ func New(conn grpc.ClientConnInterface, mcp MCP) *Door {
 	mux.HandleFunc("GET "+Path, d.list)
 	mux.HandleFunc("GET "+Path+"/{name}/versions", d.versions) // the slash of a name is encoded
 	mux.HandleFunc("GET "+Path+"/{name}/versions/{version}", d.version)
+	mux.HandleFunc("GET "+Path+"/{rest...}", noServer)
 	d.Handler = problem.Mux(mux, nil)
 	return d
 }
@@ -168,7 +169,7 @@ func (d *Door) version(w http.ResponseWriter, r *http.Request) {
 func (d *Door) find(w http.ResponseWriter, r *http.Request) (e entry, ok bool) {
 	namespace, id, _ := strings.Cut(r.PathValue("name"), "/")
 	if len(id) > maxSearch || namespace != namespaceOf(d.mcp.Base(r)) || id == "" {
-		problem.Write(w, r, problem.NoSuchPath())
+		noServer(w, r)
 		return e, false
 	}
 	if set, is := strings.CutPrefix(id, toolsetPrefix); is {
@@ -180,6 +181,14 @@ func (d *Door) find(w http.ResponseWriter, r *http.Request) (e entry, ok bool) {
 		return e, false
 	}
 	return d.entryOf(r, found.GetCapability()), true
+}
+
+// noServer responds to a path that names no server.
+func noServer(w http.ResponseWriter, r *http.Request) {
+	p := problem.NoSuchPath()
+	p.Detail = "there is no server with this name; GET " + Path + " lists the names. In the path " + Path +
+		"/NAME/versions, encode the slash of the name as %2F"
+	problem.Write(w, r, p)
 }
 
 // write responds with JSON, which depends on the caller.

@@ -128,7 +128,7 @@ func (d *Door) findToolset(w http.ResponseWriter, r *http.Request, name string) 
 	case err != nil:
 		problem.Write(w, r, problem.Of(err))
 	case !slices.Contains(names, name):
-		problem.Write(w, r, problem.NoSuchPath())
+		noServer(w, r)
 	default:
 		return d.toolset(r, name), true
 	}
