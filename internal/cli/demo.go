@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/url"
 	"sync"
 	"time"
 
@@ -100,7 +101,7 @@ func demo(ctx context.Context, over settings.Overrides, engine *demoEngine, std 
 	}
 	public := p.PublicAddr()
 	link, _ := p.AdminLink()
-	greet(std.out, public, link, engine.greeting(public))
+	greet(std.out, public, link, exported(link)+engine.greeting(public))
 	defer engine.serve(ctx, public, std.err)()
 	return p.Run(ctx)
 }
@@ -146,6 +147,21 @@ func startReplicas() (addrs []string, stop func(), err error) {
 		addrs = append(addrs, ln.Addr().String())
 	}
 	return addrs, stop, nil
+}
+
+// exported returns the line for commands of operators at a gateway whose admin API is not at the address that they use
+// without a flag; empty if it is.
+func exported(link string) string {
+	u, err := url.Parse(link)
+	if err != nil || u.Host == config.Default().Admin {
+		return ""
+	}
+	at := u.Host
+	if u.Scheme == "https" {
+		at = "https://" + u.Host
+	}
+	return "Commands for operators, such as capgate status, need the address of the admin API:\n\n" +
+		"  export CAPGATE_ADMIN=" + at + "\n\n"
 }
 
 // greet says what runs, where, and what to try.

@@ -59,6 +59,11 @@ func TestDemoPrintsLinesThatWork(t *testing.T) {
 		t.Errorf("%s\nexit status %d, prints %s", commands[0], exit, output)
 	}
 	public, admin := addresses(greeting)
+	_, export, _ := strings.Cut(greeting, "\n  export ")
+	export, _, _ = strings.Cut("export "+export, "\n")
+	if output, exit := shell(t, export+" && capgate status"); exit != 0 || !strings.Contains(output, "1 fleet") {
+		t.Errorf("%s\nexit status %d, prints %s", export, exit, output)
+	}
 	if code, body := page(t, "http://"+admin+"/readyz"); code != 200 || !strings.Contains(body, `"fleets_usable":1`) {
 		t.Errorf("/readyz: %d %s", code, body)
 	}
