@@ -15,7 +15,7 @@ import (
 )
 
 // Own holds the addresses of the gateway. A server must not lead a user there: the pages of the gateway approve calls,
-// and look the same whoever links to them. A nil Own has no address.
+// and look the same after any link. A nil Own has no addresses.
 type Own struct {
 	names *hosts.Names
 	ports []uint16

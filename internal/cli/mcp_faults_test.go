@@ -20,7 +20,7 @@ import (
 //nolint:gochecknoglobals // a flag
 var faultsPage = flag.String("mcpfaults", "", "run all scenarios with faults, and write this page")
 
-// fault is what happens before a message of a scenario.
+// fault describes a fault before a message of a scenario.
 type fault struct {
 	name string // in the page
 	// every is false for a fault in the middle of a scenario, and true for one before each of its messages.
@@ -120,7 +120,7 @@ func (s *faulty) try(t *testing.T, scenario string, of fault, before int) trial 
 	return trial{err == nil, messages, heals != nil, errors, string(out)}
 }
 
-// cell is what happens to a scenario with a fault at each place.
+// cell has the results of a scenario with a fault at each place.
 type cell struct {
 	passed, trials, messages int
 	errors                   map[string]bool

@@ -93,7 +93,7 @@ export interface Column<T> {
   cell(row: T): ComponentChildren;
   /** num aligns right, tight does not wrap: not for untrusted texts; wide takes almost a third, some a fifth. */
   kind?: "num" | "wide" | "some" | "tight";
-  /** by is what the title sorts the rows by; undefined: it is no button. */
+  /** by returns the value by which the title sorts the rows; undefined: the title is no button. */
   by?: (row: T) => Value;
 }
 

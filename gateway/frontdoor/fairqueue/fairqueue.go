@@ -26,9 +26,10 @@ const (
 	// politeTurns is how many turns have a single request after a call arrived that does not pass the queue, and how
 	// many have batch after requests of two tenants.
 	politeTurns = 1000
-	// singleTurns is how many turns have a single request after one had to wait behind the backlog of another tenant.
+	// singleTurns is the number of turns with a single request, after one had to wait behind the backlog of another
+	// tenant.
 	singleTurns = 300
-	// backlog is how many requests of a tenant wait if it sends more than the process serves.
+	// backlog is the number of waiting requests from which on a tenant sends more than the process serves.
 	backlog = 2 * batch
 )
 

@@ -39,7 +39,7 @@ type Config struct {
 	Owner func(*http.Request) string
 	// Unary makes the tool calls that bypass the mux; nil means none do.
 	Unary unary.Make
-	// Features provides the prompts and resources of MCP servers; nil means that there are none.
+	// Features provides the prompts and resources of MCP servers; nil means none.
 	Features Features
 	// Files limits files.
 	Files      files.Config

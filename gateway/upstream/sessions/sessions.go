@@ -60,7 +60,7 @@ type Place struct {
 }
 
 // Place returns the place of a session of a tenant, whose key begins with its id and a slash, or is its id. ttl is the
-// time for which it is kept without use, and of is what distinguishes it from others of the tenant at the capability.
+// time for which it is kept without use, and of distinguishes it from others of the tenant at the capability.
 func (s *Shared) Place(ctx context.Context, tenant, capability string, ttl time.Duration, of any) *Place {
 	if s == nil || s.Store == nil || s.Keys == nil {
 		return nil

@@ -233,7 +233,7 @@ const columns: Column<RecentCall>[] = [
       </a>
     ),
   },
-  { title: "Tenant", by: (c) => c.tenant, cell: (c) => <Untrusted text={c.tenant} mono none="nobody" most={60} /> },
+  { title: "Tenant", by: (c) => c.tenant, cell: (c) => <Untrusted text={c.tenant} mono none="no tenant" most={60} /> },
   {
     title: "By",
     by: (c) => c.user || c.agent || c.key,

@@ -28,7 +28,7 @@ const orders: [string, string][] = [
   ["expires", "What expires first"],
 ];
 
-/** What Export asks of the gateway. */
+/** waits are the parameters of the list of waiting approvals. */
 const waits = { state: "pending", page_size: 100 };
 
 type Asked = { key: string; what: "approve" | "deny" };

@@ -105,7 +105,7 @@ func (s *views) named(sums listSums) listSums {
 	return sums
 }
 
-// viewKey is what the lists of a caller depend on, besides rules and catalog.
+// viewKey has the properties of a caller that determine its lists, besides rules and catalog.
 type viewKey struct {
 	tenant, uid, user, agent string
 	grants                   string
