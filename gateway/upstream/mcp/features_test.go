@@ -188,9 +188,12 @@ func TestErrorsOfFeatures(t *testing.T) {
 		code          codes.Code
 		reason, want  string
 	}{
-		"no resources":   {manifest.ReadResource, `"code":-32601,"message":"x"`, codes.NotFound, "", "MCP error -32601: x"},
-		"no prompts":     {"prompts/greet", `"code":-32601,"message":"x"`, codes.NotFound, "", "MCP error -32601: x"},
-		"no completions": {manifest.Complete, `"code":-32601,"message":"x"`, codes.Unimplemented, "", "MCP error -32601: x"},
+		"no resources": {manifest.ReadResource, `"code":-32601,"message":"x"`, codes.NotFound, "",
+			"MCP error -32601: x"},
+		"no prompts": {"prompts/greet", `"code":-32601,"message":"x"`, codes.NotFound, "",
+			"MCP error -32601: x"},
+		"no completions": {manifest.Complete, `"code":-32601,"message":"x"`, codes.Unimplemented, "",
+			"MCP error -32601: x"},
 		"arguments": {"prompts/greet", `"code":-32602,"message":"MCP error -32602: who is missing"`,
 			codes.InvalidArgument, "ARGUMENTS_INVALID",
 			"the MCP server rejects the prompt with these arguments: MCP error -32602: who is missing"},
@@ -208,7 +211,8 @@ func TestErrorsOfFeatures(t *testing.T) {
 				case manifest.ReadResource:
 					args = `{"uri":"bytes://a"}`
 				}
-				r.hostile(method, "", says(200, "application/json", `{"jsonrpc":"2.0","id":ID,"error":{`+c.failure+`}}`))
+				r.hostile(method, "", says(200, "application/json",
+					`{"jsonrpc":"2.0","id":ID,"error":{`+c.failure+`}}`))
 				_, err := startInside(t, nil, r.URL).Invoke(within(t), request(c.tool, args))
 				if st := status.Convert(err); st.Code() != c.code || st.Message() != c.want ||
 					gatewaystatus.InfoOf(err).GetReason() != c.reason {
