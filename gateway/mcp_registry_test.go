@@ -112,7 +112,7 @@ func TestMCPRegistry(t *testing.T) {
 		t.Errorf("acme sees %v, want %v", got, want)
 	}
 	for query, want := range map[string]string{"?search=C1": "c100 c110", "?search=none": "", "?version=2.0.0": "",
-		"?limit=1000&version=1.0.0": strings.Join(want, " ")} {
+		"?limit=100&version=1.0.0": strings.Join(want, " ")} {
 		if l, status, text := read("acme", query); status != http.StatusOK || strings.Join(names(l), " ") != want ||
 			l.Metadata.NextCursor != "" || !strings.Contains(text, `"servers":[`) {
 			t.Errorf("%s: %d %s", query, status, text)
@@ -163,6 +163,9 @@ func TestMCPRegistryRefusals(t *testing.T) {
 		{"GET", "", "caller", 403, "SCOPE_MISSING"},
 		{"GET", "?limit=0", "acme", 400, "LIST_INVALID"},
 		{"GET", "?limit=x", "acme", 400, "LIST_INVALID"},
+		{"GET", "?limit=101", "acme", 400, "LIST_INVALID"},
+		{"GET", "?cursor=garbage", "acme", 400, "LIST_INVALID"},
+		{"GET", "?cursor=toolset.Not+one", "acme", 400, "LIST_INVALID"},
 		{"GET", "?cursor=!", "acme", 400, "LIST_INVALID"},
 		{"GET", "?search=" + strings.Repeat("x", 201), "acme", 400, "LIST_INVALID"},
 		{"GET", "/org.other%2Fc010/versions", "acme", 404, "NO_SUCH_PATH"},

@@ -101,7 +101,7 @@ func TestMCPToolset(t *testing.T) {
 		for _, name := range []string{"caps__" + gatewaytest.Echo, "caps__" + gatewaytest.Fail, "caps__hidden", "shown",
 			"other__x"} {
 			_, err := invoke(name, nil)
-			if _, data := refusalOf(t, err); !strings.HasSuffix(fmt.Sprint(data["reason"]), "_UNKNOWN") {
+			if _, data := refusalOf(t, err); data["reason"] != "TOOL_UNKNOWN" {
 				t.Errorf("%s: %s: %v", revision, name, data)
 			}
 		}
@@ -188,7 +188,9 @@ func TestMCPToolsetOfOthers(t *testing.T) {
 	}
 	for _, path := range []string{"/mcp/", "/mcp/a/b", "/mcp/A", "/mcp/-", "/mcp/..", "/mcp/%2e%2e", "/mcp/sse",
 		"/mcp/both/", "/mcp/both%00", "/mcp/" + strings.Repeat("a", 64)} {
-		if status, text := ask(path, acme); status != http.StatusNotFound || strings.Contains(text, "TOOLSET") {
+		status, text := ask(path, acme)
+		if status != http.StatusNotFound || strings.Contains(text, "TOOLSET") ||
+			!strings.Contains(path, "sse") && path != "/mcp/.." && !strings.Contains(text, "a toolset at /mcp/NAME") {
 			t.Errorf("%s: %d %s", path, status, text)
 		}
 	}
@@ -341,7 +343,8 @@ func TestMCPRegistryToolsets(t *testing.T) {
 	}
 	const path = "/com.example.tools%2Ftoolset."
 	l, _, text := read("acme", path+"b/versions/latest")
-	if l.Server.Remotes[0].URL != "https://tools.example.com/mcp/b" {
+	if l.Server.Remotes[0].URL != "https://tools.example.com/mcp/b" ||
+		l.Server.Description != "The tools of the toolset b" {
 		t.Error(text)
 	}
 	for _, c := range []struct {

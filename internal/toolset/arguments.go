@@ -45,8 +45,9 @@ func (e *FixedError) Error() string {
 	return fmt.Sprintf("the argument %.128q has a fixed value in this toolset; leave it out", e.Name)
 }
 
-// Fill returns the arguments of a call with the fixed ones. root is the JSON object args as it was read. An argument of
-// the call with the name of a fixed one, also in another case, is a *FixedError.
+// Fill returns the arguments of a call with the fixed ones, in a copy of at most len(args) and Size bytes. root is the
+// JSON object args as it was read. An argument of the call with the name of a fixed one, also in another case, is a
+// *FixedError.
 func (e *Entry) Fill(args []byte, root strictjson.Value) ([]byte, error) {
 	for name := range root.Members() {
 		folded := strictjson.Fold(string(name.Bytes()))
@@ -57,7 +58,7 @@ func (e *Entry) Fill(args []byte, root strictjson.Value) ([]byte, error) {
 		}
 	}
 	full := bytes.TrimSpace(bytes.TrimSuffix(bytes.TrimSpace(args), []byte("}")))
-	full = append(make([]byte, 0, len(full)+e.Arguments.size()), full...)
+	full = append(make([]byte, 0, len(full)+e.Arguments.Size()), full...)
 	return e.Arguments.appendTo(full, root.Len() == 0), nil
 }
 
@@ -76,8 +77,8 @@ func (a Arguments) appendTo(object []byte, empty bool) []byte {
 // object returns the arguments as a JSON object.
 func (a Arguments) object() []byte { return a.appendTo([]byte("{"), true) }
 
-// size returns the greatest length of the arguments in JSON: a byte of a name becomes at most six.
-func (a Arguments) size() (n int) {
+// Size returns the greatest length of the arguments in JSON: a byte of a name becomes at most six.
+func (a Arguments) Size() (n int) {
 	for i := range a {
 		n += 6*len(a[i].Name) + len(a[i].Value) + len(`"":,}`)
 	}

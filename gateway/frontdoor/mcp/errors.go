@@ -58,7 +58,7 @@ func (h *Handler) hidden(ctx context.Context, name, capability string) error {
 		return err
 	}
 	reason := toolUnknown
-	if capability == "" {
+	if capability == "" && toolsetOf(ctx) == nil { // a toolset has tools, without their capabilities
 		reason = capabilityUnknown
 	}
 	p := problem.Own(http.StatusNotFound, codes.NotFound, reason,

@@ -111,6 +111,9 @@ func (h *Handler) fill(ctx context.Context, x *exchange, capability, tool string
 		reader := strictjson.Get()
 		defer reader.Release()
 		if err = x.read.find(reader, args); err == nil {
+			err = request.HoldResult(ctx, len(args)+e.Arguments.Size())
+		}
+		if err == nil {
 			args, err = e.Fill(args, reader.Root())
 		}
 	}
@@ -171,10 +174,33 @@ func (c chosenTools) Tools(ctx context.Context, from string, visit func(capabili
 // form returns a tool in the form of its entry.
 func (c chosenTools) form(e *toolset.Entry, capability string, t Tool) Tool {
 	t.Description, t.InputSchema = cmp.Or(e.Description, t.Description), e.Schema(t.InputSchema)
+	if e.Name != "" {
+		t.Extras = untitled(t.Extras)
+	}
 	if e.Changed(c.Hash(capability, t.Name)) {
 		t.Extras = marked(t.Extras)
 	}
 	return t
+}
+
+// untitled returns the extras of a tool with another name, without the server's titles: clients show a title in place
+// of the name.
+func untitled(e *manifest.Extras) *manifest.Extras {
+	if e == nil {
+		return nil
+	}
+	own := *e
+	own.Title = nil
+	var hints map[string]json.RawMessage
+	if json.Unmarshal(own.Annotations, &hints) != nil || hints["title"] == nil {
+		return &own
+	}
+	delete(hints, "title")
+	text, err := plainjson.Marshal(hints)
+	if own.Annotations = text; err != nil || len(hints) == 0 {
+		own.Annotations = nil
+	}
+	return &own
 }
 
 // metaChanged is the member of a tool's _meta that says that the tool has changed since its toolset described it.

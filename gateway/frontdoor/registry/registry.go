@@ -21,6 +21,7 @@ import (
 	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/plainjson"
+	"github.com/capgate/capgate/internal/toolset"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
@@ -95,7 +96,12 @@ func (d *Door) list(w http.ResponseWriter, r *http.Request) {
 		return e.is(query.Get("version")) && strings.Contains(strings.ToLower(e.Server.Name), search)
 	}
 	answer, next := listed{Servers: []entry{}}, query.Get("cursor")
-	if after, among := strings.CutPrefix(next, toolsetPrefix); among || next == "" {
+	after, among := strings.CutPrefix(next, toolsetPrefix)
+	if among && !toolset.IsName(after) {
+		problem.Write(w, r, wrongCursor())
+		return
+	}
+	if among || next == "" {
 		answer.Servers, next = d.toolsets(r, sets, after, limit, wanted), ""
 		if n := len(answer.Servers); n == limit { // further toolsets, or the capabilities, follow
 			next = answer.Servers[n-1].id()
@@ -124,16 +130,16 @@ func (d *Door) list(w http.ResponseWriter, r *http.Request) {
 // limitOf returns the maximum number of servers of a page.
 func limitOf(text string) (int, error) {
 	n, err := strconv.Atoi(cmp.Or(text, strconv.Itoa(standardPage)))
-	if err == nil && n < 1 {
+	if err == nil && (n < 1 || n > maxPage) {
 		err = strconv.ErrRange
 	}
-	return min(n, maxPage), err
+	return n, err
 }
 
 // refuse responds with the error of a list.
 func (*Door) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if status.InfoOf(err).GetReason() == listInvalid {
-		problem.Write(w, r, invalid("cursor was not issued by this server"))
+		problem.Write(w, r, wrongCursor())
 		return
 	}
 	problem.Write(w, r, problem.Of(err))
@@ -145,6 +151,9 @@ const listInvalid = "LIST_INVALID"
 func invalid(detail string) problem.Problem {
 	return problem.Own(http.StatusBadRequest, codes.InvalidArgument, listInvalid, detail)
 }
+
+// wrongCursor returns the problem of a list that begins after no server.
+func wrongCursor() problem.Problem { return invalid("cursor was not issued by this server") }
 
 // versions serves the versions of a server, of which there is one.
 func (d *Door) versions(w http.ResponseWriter, r *http.Request) {

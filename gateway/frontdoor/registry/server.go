@@ -107,7 +107,7 @@ const toolsetPrefix = "toolset."
 
 // toolset returns a toolset as a server, at its own URL.
 func (d *Door) toolset(r *http.Request, name string) entry {
-	return d.newEntry(r, toolsetPrefix+name, name, "A list of tools", mcp.Path+"/"+name)
+	return d.newEntry(r, toolsetPrefix+name, name, "The tools of the toolset "+name, mcp.Path+"/"+name)
 }
 
 // toolsets returns at most limit of the toolsets after one, that are wanted.

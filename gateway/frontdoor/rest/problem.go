@@ -28,14 +28,17 @@ func noSuchPath() *call.Refusal {
 var misplacedPaths = []struct{ prefix, text string }{ //nolint:gochecknoglobals // a table
 	{"/metrics", adminPath}, {"/readyz", adminPath}, {"/livez", adminPath}, {"/debug/", adminPath},
 	{"/v1/fleets", adminPath}, {"/v1/backends", adminPath}, {"/v1/limits", adminPath},
-	{"/mcp/", mcpPath}, {"/v1/mcp", mcpPath}, {"/MCP", mcpPath}, {"/.well-known/mcp", mcpPath},
+	{"/mcp/", toolsetPath}, {"/v1/mcp", mcpPath}, {"/MCP", mcpPath}, {"/.well-known/mcp", mcpPath},
 	{"/sse", mcpNoSSE}, {"/mcp/sse", mcpNoSSE}, {"/message", mcpNoSSE},
 }
 
 const (
 	adminPath = "this is a path of the admin API, which listens at another port: admin in the configuration"
 	mcpPath   = "MCP is served at /mcp, without a trailing slash"
-	mcpNoSSE  = "MCP is served at /mcp, as Streamable HTTP; its older transport, HTTP with SSE, is not served"
+	// toolsetPath is for a path below /mcp that cannot be that of a toolset.
+	toolsetPath = mcpPath + ", and a toolset at /mcp/NAME; NAME has 1 to 63 lower-case letters, digits, hyphens and " +
+		"underscores, and begins with a letter or a digit"
+	mcpNoSSE = "MCP is served at /mcp, as Streamable HTTP; its older transport, HTTP with SSE, is not served"
 )
 
 // noRoute responds to a request without a route.

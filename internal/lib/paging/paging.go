@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/capgate/capgate/internal/call"
 )
@@ -39,7 +40,7 @@ func (b Bounds) Read(r Request) (p Page, refusal *call.Refusal) {
 	}
 	text, err := base64.RawURLEncoding.DecodeString(r.GetPageToken())
 	switch p.After = string(text); {
-	case err == nil:
+	case err == nil && utf8.Valid(text): // as each position
 		return p, nil
 	case b.Reason == "":
 		return p, refusedToken
