@@ -12,6 +12,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 
+	"github.com/capgate/capgate/internal/lib/jsonpointer"
 	"github.com/capgate/capgate/internal/lib/strictjson"
 )
 
@@ -144,7 +145,7 @@ func (c *checker) pointer() string {
 		if p.name == nil {
 			b.WriteString(strconv.Itoa(p.index))
 		} else {
-			b.WriteString(strings.NewReplacer("~", "~0", "/", "~1").Replace(string(p.name)))
+			b.WriteString(jsonpointer.Escape(string(p.name)))
 		}
 	}
 	return b.String()

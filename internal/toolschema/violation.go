@@ -11,6 +11,7 @@ import (
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
 
+	"github.com/capgate/capgate/internal/lib/jsonpointer"
 	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
@@ -103,7 +104,7 @@ func pointer(location []string) string {
 	var b strings.Builder
 	for _, name := range location {
 		b.WriteByte('/')
-		b.WriteString(strings.NewReplacer("~", "~0", "/", "~1").Replace(name))
+		b.WriteString(jsonpointer.Escape(name))
 	}
 	return b.String()
 }

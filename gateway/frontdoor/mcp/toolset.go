@@ -15,6 +15,7 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/request"
 	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/jsonpointer"
 	"github.com/capgate/capgate/internal/lib/plainjson"
 	"github.com/capgate/capgate/internal/lib/strictjson"
 	"github.com/capgate/capgate/internal/manifest"
@@ -148,7 +149,7 @@ func fixedWrongly(i *invocation, err error) error {
 
 // pointerTo returns the JSON pointer to a member of the arguments (RFC 6901).
 func pointerTo(name string) string {
-	return "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+	return "/" + jsonpointer.Escape(name)
 }
 
 // chosenTools is a catalog of which a request at a toolset sees the chosen tools, in the form of the toolset.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/capgate/capgate/internal/lib/jsonpointer"
 	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
@@ -83,5 +84,5 @@ func pointerTo(open []level) string {
 
 // escape returns a name in the form of a JSON pointer (RFC 6901 §3), shortened if it is long.
 func escape(name string) string {
-	return strings.NewReplacer("~", "~0", "/", "~1").Replace(untrusted.Clip(name, 100))
+	return jsonpointer.Escape(untrusted.Clip(name, 100))
 }

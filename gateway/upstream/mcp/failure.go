@@ -14,6 +14,7 @@ import (
 	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/jsonpointer"
 	"github.com/capgate/capgate/internal/lib/strictjson"
 	"github.com/capgate/capgate/internal/lib/untrusted"
 )
@@ -69,7 +70,7 @@ func notStrings(arguments []byte) error {
 		return status.Error(&call.Refusal{Kind: call.InvalidArgument, Reason: argumentsInvalid,
 			Message: fmt.Sprintf("%s, and %q is not", text, untrusted.Clip(untrusted.Line(name), maxNamed)),
 			Metadata: map[string]string{
-				"pointer": "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(untrusted.Clip(name, maxNamed)),
+				"pointer": "/" + jsonpointer.Escape(untrusted.Clip(name, maxNamed)),
 			}}, call.NotSent)
 	}
 	return invalidArguments(text)
