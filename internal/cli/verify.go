@@ -26,16 +26,16 @@ import (
 )
 
 const verifyHelp = `It calls one tool through the gateway, answers as an operator, and shows which guarantees hold:
-a call waits for its approval; an approval runs once, and no other call; of concurrent uses and answers one
-counts; a denial reaches the caller; an expired approval is worth nothing.
+a call waits for its approval; an approval runs once, and no other call; of concurrent uses and answers, one
+counts; a denial reaches the caller; an expired approval cannot be used.
 
 The tool really runs, seven or eight times with --args, and with --other-args if a guarantee is broken.
-Name one that only reads. Policy must ask about it, which the command checks before the first call.
-Without --capability and --tool, the command lists the tools that policy asks about, and calls none.
+Name one that only reads. Its policy must be "ask"; the command checks this before the first call.
+Without --capability and --tool, the command lists the tools whose policy is "ask", and calls none.
 
-The command makes up to 15 approvals, each of which is told to the destinations of notices. It ends all
-of them: pending ones are denied, and calls of approved ones are made. The output names those that are
-left, if any.
+The command creates up to 15 approvals, and notices of each are sent to the configured destinations. It
+ends all of them: it denies the pending ones and runs the calls of the approved ones. The output lists
+any that remain.
 
 --config reads the addresses of the gateway from its configuration. --replica names the public port of
 another replica, which gets half of the calls.`

@@ -1,5 +1,4 @@
-// Package idempotency executes a call with a key only once, however often its caller repeats it, and at
-// whichever replica.
+// Package idempotency executes a call with a key only once, however often its caller repeats it and at any replica.
 //
 //	             Begin                          End
 //	a call ──► claimed, with a lease ──► run ──► answered    repeats get the stored response
@@ -8,8 +7,8 @@
 //	   │                                   └───► none        it provably did not start: the key is free
 //	   └─ found: a repeat. It waits while the first call runs, at any replica.
 //
-// A claim has one owner. If its lease expires, the owner is dead or cut off: a repeat is told that the
-// outcome is unknown, and the call is not executed again. A late report of the owner still counts.
+// A claim has one owner. If its lease expires, the owner is dead or cut off: repeats fail
+// because the outcome is unknown, and the call is not executed again. A late report from the owner still counts.
 //
 // A call runs to its end even when its caller leaves, so that a later repeat finds the response.
 //

@@ -89,7 +89,7 @@ func (d *documents) document(ctx context.Context, only, form string, keyed bool)
 	err error) {
 	g := &gathering{catalog: d.catalog, room: openapi.MaxBytes}
 	err = g.gather(ctx, only)
-	if err != nil && !nobody(err) {
+	if err != nil && !noCredential(err) {
 		return nil, "", g.listed(), err
 	}
 	write := d.open
@@ -110,8 +110,8 @@ func (d *documents) document(ctx context.Context, only, form string, keyed bool)
 	return text, tag, g.listed(), nil
 }
 
-// nobody reports whether a caller was rejected because it sent no credential. The fixed routes are public.
-func nobody(err error) bool { return status.InfoOf(err).GetReason() == "CREDENTIAL_MISSING" }
+// noCredential reports whether a caller was rejected because it sent no credential. The fixed routes are public.
+func noCredential(err error) bool { return status.InfoOf(err).GetReason() == "CREDENTIAL_MISSING" }
 
 // gathering collects the tools that a caller may use.
 type gathering struct {
