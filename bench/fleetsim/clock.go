@@ -9,7 +9,7 @@ import (
 type clock struct {
 	now    time.Time
 	events events
-	count  uint64 // given out so far; orders events of one time
+	count  uint64 // scheduled so far; orders events of one time
 }
 
 type event struct {
@@ -18,7 +18,7 @@ type event struct {
 	do    func()
 }
 
-// at lets do happen at a time, now at the earliest.
+// at schedules do for time t, or for now if t has passed.
 func (c *clock) at(t time.Time, do func()) {
 	if t.Before(c.now) {
 		t = c.now
@@ -27,10 +27,10 @@ func (c *clock) at(t time.Time, do func()) {
 	heap.Push(&c.events, event{t, c.count, do})
 }
 
-// after lets do happen after a while.
+// after schedules do for d from now.
 func (c *clock) after(d time.Duration, do func()) { c.at(c.now.Add(d), do) }
 
-// pass lets everything happen that is due within d.
+// pass advances the clock by d and runs the events that fall due.
 func (c *clock) pass(d time.Duration) {
 	end := c.now.Add(d)
 	for len(c.events) > 0 && !c.events[0].at.After(end) {
@@ -41,7 +41,7 @@ func (c *clock) pass(d time.Duration) {
 	c.now = end
 }
 
-// events is a heap.
+// events is a heap, ordered by time.
 type events []event
 
 func (e events) Len() int { return len(e) }

@@ -35,7 +35,7 @@ type shared struct {
 // replica is one gateway's connection to Redis.
 type replica struct {
 	id     string
-	of     int // replicas in all
+	of     int // number of replicas
 	store  *redisstore.Store
 	drains *drains.Manager
 	rate   int // calls a second
@@ -101,7 +101,7 @@ func startApprovals(r *replica) []func(context.Context) {
 	return []func(context.Context){s.Run, e.Run, i.Run, turns.New(r.store.EngineTurns(), turns.Options{}).Run}
 }
 
-// startRecent keeps the last calls, of which a replica makes some.
+// startRecent starts the list of recent calls, and records calls of the replica in it.
 func startRecent(r *replica) []func(context.Context) {
 	started := time.Now()
 	store := r.store.Recent()
@@ -114,7 +114,7 @@ func startRecent(r *replica) []func(context.Context) {
 	return append(callsOf(r, l.Record), l.Run)
 }
 
-// callsOf returns what records the calls of a replica.
+// callsOf returns a loop that records r.rate calls a second.
 func callsOf(r *replica, record func(*telemetry.Record)) []func(context.Context) {
 	if r.rate <= 0 {
 		return nil
@@ -146,7 +146,7 @@ func recordOf(r *replica, n int) *telemetry.Record {
 	}
 }
 
-// noFleets has no calls at drained backends.
+// noFleets reports that drained backends have no calls.
 type noFleets struct{}
 
 func (noFleets) SetDrains([]drains.Drain)       {}

@@ -7,59 +7,59 @@ import (
 	"github.com/capgate/capgate/health"
 )
 
-// The times of Redis' thread, as BenchmarkHealth of internal/redisstore measures them with redis-server 7.0.
+// Processing times of Redis' thread, measured by BenchmarkHealth of internal/redisstore with redis-server 7.0.
 const (
-	beatCost    = 57 * time.Microsecond  // of both commands
-	memberCost  = 80 * time.Nanosecond   // of the roll, in a beat
-	postCost    = 70 * time.Microsecond  // of one page
-	voteCost    = 5 * time.Microsecond   // written
-	lookCost    = 50 * time.Microsecond  // at a page's version
-	entryCost   = 400 * time.Nanosecond  // of a page that is read whole
-	tellCost    = 700 * time.Nanosecond  // of one notice, for one follower
-	tellEntry   = 70 * time.Nanosecond   // more for each vote in it
-	writeCost   = 3500 * time.Nanosecond // to one follower's socket, once in a round of the event loop
-	trip        = 500 * time.Microsecond // to Redis, and from it
-	backAtLeast = 20 * time.Millisecond  // until a follower has noticed a restart and is back
-	backAtMost  = 220 * time.Millisecond
+	heartbeatCost   = 57 * time.Microsecond  // a heartbeat, both commands
+	memberCost      = 80 * time.Nanosecond   // per member, in a heartbeat
+	publishCost     = 70 * time.Microsecond  // a publication to one shard
+	observationCost = 5 * time.Microsecond   // per observation written
+	versionCost     = 50 * time.Microsecond  // reading the version of a shard
+	entryCost       = 400 * time.Nanosecond  // per observation of a shard that is read in full
+	eventCost       = 700 * time.Nanosecond  // per event and follower
+	eventEntryCost  = 70 * time.Nanosecond   // more per observation in an event
+	writeCost       = 3500 * time.Nanosecond // per follower and round of the event loop, to write to its socket
+	trip            = 500 * time.Microsecond // one way between a replica and Redis
+	backAtLeast     = 20 * time.Millisecond  // until a follower has noticed a restart and has subscribed again
+	backAtMost      = 220 * time.Millisecond
 )
 
-// redis does what the scripts of internal/redisstore do, in rounds as Redis' event loop:
-// all that has arrived, one after the other, and then what was published and the answers.
+// redis simulates the scripts of internal/redisstore. It works in rounds, as Redis' event loop does: it runs all
+// commands that have arrived, then sends published events and responses.
 type redis struct {
 	clock   *clock
-	ahead   time.Duration // of its clock
+	ahead   time.Duration // offset of its clock
 	arrived []command
 	running bool
 	epoch   int
-	roll    map[string]rollEntry
-	pages   [health.Shards]simPage
+	members map[string]memberEntry
+	shards  [health.Shards]simShard
 	nodes   []*node
-	told    []health.Event // in this round
+	events  []health.Event // published in this round
 
-	commands, notices, published, delivered uint64 // counts; published and delivered in bytes
-	busy                                    time.Duration
+	commands, eventCount, published, delivered uint64 // totals; published and delivered in bytes
+	busy                                       time.Duration
 }
 
-// command is on its way. do returns how long the work takes.
+// command is a command on its way to Redis. do executes it and returns its processing time.
 type command struct {
 	do   func() time.Duration
 	done func()
 }
 
-type rollEntry struct {
+type memberEntry struct {
 	at     time.Time
 	digest health.Digest
 }
 
-type simPage struct {
-	version uint64
-	votes   map[health.Key]*health.Observation
-	entries []health.Entry // of all votes, which all readers share; nil: to be made
+type simShard struct {
+	version      uint64
+	observations map[health.Key]*health.Observation
+	entries      []health.Entry // all observations, shared by all readers; nil until the first reader needs them
 }
 
 func (r *redis) time() int64 { return r.clock.now.Add(r.ahead).UnixMilli() }
 
-// command sends a command; done is called when its answer has come.
+// command sends a command. done is called when its response has arrived.
 func (r *redis) command(do func() time.Duration, done func()) {
 	r.commands++
 	r.clock.after(trip, func() {
@@ -71,7 +71,7 @@ func (r *redis) command(do func() time.Duration, done func()) {
 	})
 }
 
-// round is one of the event loop.
+// round runs one round of the event loop.
 func (r *redis) round() {
 	round := r.arrived
 	r.arrived = nil
@@ -84,20 +84,20 @@ func (r *redis) round() {
 		cost += c.do()
 	}
 	followers := time.Duration(len(r.nodes))
-	told := r.told
-	r.told = nil
-	if len(told) > 0 {
+	events := r.events
+	r.events = nil
+	if len(events) > 0 {
 		cost += followers * writeCost
 	}
-	for _, n := range told {
-		cost += followers * (tellCost + time.Duration(len(n.Entries))*tellEntry)
+	for _, n := range events {
+		cost += followers * (eventCost + time.Duration(len(n.Entries))*eventEntryCost)
 	}
 	r.busy += cost
 	r.clock.after(cost, r.round)
 	r.clock.after(cost+trip, func() {
 		for _, node := range r.nodes {
-			if len(told) > 0 && !node.deaf {
-				node.hear(told...)
+			if len(events) > 0 && !node.unsubscribed {
+				node.receive(events...)
 			}
 		}
 		for _, c := range round {
@@ -106,41 +106,41 @@ func (r *redis) round() {
 	})
 }
 
-func (r *redis) beat(b health.Heartbeat, done func(health.Members)) {
+func (r *redis) heartbeat(b health.Heartbeat, done func(health.Members)) {
 	var m health.Members
-	r.commands++ // the roll is read by a second one
+	r.commands++ // a second command reads the members
 	r.command(func() time.Duration {
-		r.roll[b.Replica] = rollEntry{r.clock.now, b.Digest}
-		m = health.Members{Epoch: fmt.Sprint(r.epoch), Now: r.time(), Members: make([]health.Member, 0, len(r.roll))}
-		for id, e := range r.roll {
+		r.members[b.Replica] = memberEntry{r.clock.now, b.Digest}
+		m = health.Members{Epoch: fmt.Sprint(r.epoch), Now: r.time(), Members: make([]health.Member, 0, len(r.members))}
+		for id, e := range r.members {
 			if age := r.clock.now.Sub(e.at); age <= b.Dead {
 				m.Members = append(m.Members, health.Member{Replica: id, Age: age, Digest: e.digest})
 			} else {
-				delete(r.roll, id)
+				delete(r.members, id)
 			}
 		}
-		return beatCost + time.Duration(len(r.roll))*memberCost
+		return heartbeatCost + time.Duration(len(r.members))*memberCost
 	}, func() { done(m) })
 }
 
-// post puts reports on their pages, one page after the other.
-func (r *redis) post(reports []health.Report, done func()) {
-	pages := map[int][]health.Report{}
+// publish writes reports to their shards, one shard after the other.
+func (r *redis) publish(reports []health.Report, done func()) {
+	shards := map[int][]health.Report{}
 	for _, report := range reports {
 		n := health.ShardOf(report.Capability)
-		pages[n] = append(pages[n], report)
+		shards[n] = append(shards[n], report)
 	}
 	n := 0
 	var next func()
 	next = func() {
-		for n < health.Shards && len(pages[n]) == 0 {
+		for n < health.Shards && len(shards[n]) == 0 {
 			n++
 		}
 		if n == health.Shards {
 			done()
 			return
 		}
-		r.command(func() time.Duration { return r.write(n, pages[n]) }, func() {
+		r.command(func() time.Duration { return r.write(n, shards[n]) }, func() {
 			n++
 			next()
 		})
@@ -149,63 +149,62 @@ func (r *redis) post(reports []health.Report, done func()) {
 }
 
 func (r *redis) write(n int, reports []health.Report) time.Duration {
-	p := &r.pages[n]
-	if p.votes == nil {
-		p.votes = map[health.Key]*health.Observation{}
+	p := &r.shards[n]
+	if p.observations == nil {
+		p.observations = map[health.Key]*health.Observation{}
 	}
-	notice := health.Event{Shard: n, Previous: p.version, Version: max(p.version+1, uint64(r.time())*1000)}
-	p.version, p.entries = notice.Version, nil
+	event := health.Event{Shard: n, Previous: p.version, Version: max(p.version+1, uint64(r.time())*1000)}
+	p.version, p.entries = event.Version, nil
 	size := len("page 00 1700000000000000 1700000000000000")
 	for _, report := range reports {
 		v := *report.Observation
 		v.Written, v.Since = r.time(), r.time()-report.Age.Milliseconds()
-		p.votes[report.Key] = &v
-		notice.Entries = append(notice.Entries, health.Entry{Key: report.Key, Observation: &v})
+		p.observations[report.Key] = &v
+		event.Entries = append(event.Entries, health.Entry{Key: report.Key, Observation: &v})
 		size += len(fmt.Sprintf("\n%s %s %d\n%d %d %d 0 %d %d %s %s", report.Capability, report.Addr, report.Role,
 			v.Since, v.Written, v.State, v.Dialect, v.Episode, v.By, v.Reason))
 	}
-	r.told = append(r.told, notice)
-	r.notices++
+	r.events = append(r.events, event)
+	r.eventCount++
 	r.published += uint64(size)
 	r.delivered += uint64(size * len(r.nodes))
-	return postCost + time.Duration(len(reports))*voteCost
+	return publishCost + time.Duration(len(reports))*observationCost
 }
 
-// read looks at a page, and reads it with a second command if it is to be whole.
+// read returns the version of a shard, and with whole all of its observations, which takes a second command.
 func (r *redis) read(n int, whole bool, done func(health.Shard)) {
 	var got health.Shard
 	r.command(func() time.Duration {
-		got = health.Shard{Version: r.pages[n].version, Now: r.time()}
-		return lookCost
+		got = health.Shard{Version: r.shards[n].version, Now: r.time()}
+		return versionCost
 	}, func() {
 		if !whole || got.Version == 0 {
 			done(got)
 			return
 		}
 		r.command(func() time.Duration {
-			p := &r.pages[n]
+			p := &r.shards[n]
 			if p.entries == nil {
-				for k, v := range p.votes {
+				for k, v := range p.observations {
 					p.entries = append(p.entries, health.Entry{Key: k, Observation: v})
 				}
 			}
 			got.Version, got.Entries = p.version, p.entries
-			return postCost + time.Duration(len(got.Entries))*entryCost
+			return publishCost + time.Duration(len(got.Entries))*entryCost
 		}, func() { done(got) })
 	})
 }
 
-// restart makes Redis empty. Followers are back after a moment, and miss what is told
-// until then.
+// restart empties Redis. Followers subscribe again after a while, and miss the events published in between.
 func (r *redis) restart() {
 	r.epoch++
-	r.roll, r.pages = map[string]rollEntry{}, [health.Shards]simPage{}
+	r.members, r.shards = map[string]memberEntry{}, [health.Shards]simShard{}
 	for i, node := range r.nodes {
-		node.deaf = true
+		node.unsubscribed = true
 		after := backAtLeast + (backAtMost-backAtLeast)*time.Duration(i)/time.Duration(len(r.nodes))
 		r.clock.after(after, func() {
-			node.deaf = false
-			node.hear(health.Event{Subscribed: true})
+			node.unsubscribed = false
+			node.receive(health.Event{Subscribed: true})
 		})
 	}
 }

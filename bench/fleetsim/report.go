@@ -13,35 +13,35 @@ func head(out io.Writer) {
 	fmt.Fprintln(out, "|---|---|---|---|---|---|---|---|---|---|")
 }
 
-func row(out io.Writer, a *act, outcome string) {
-	each := float64(a.replicas)
+func row(out io.Writer, p *phase, outcome string) {
+	each := float64(p.replicas)
 	fmt.Fprintf(out,
 		"| %s | %.0f s | %.0f | %d, %d | %.0f | %.1f | %.0f%% | %.0f notices/s, %s | %s | %s%d of %d replicas agree "+
-			"|\n", a.name, a.lasts.Seconds(), a.probes, a.live, a.down, a.commands, a.commands/each, 100*a.busy,
-		a.notices, size(a.published), size(a.delivered/each), outcome, a.agree, a.replicas)
+			"|\n", p.name, p.duration.Seconds(), p.probes, p.live, p.down, p.commands, p.commands/each, 100*p.busy,
+		p.events, size(p.published), size(p.delivered/each), outcome, p.agree, p.replicas)
 }
 
-// tell says how what all replicas know of a mass failure came about.
-func (a *act) tell() string {
+// deaths describes how long all replicas took to learn of a mass failure.
+func (p *phase) deaths() string {
 	s := fmt.Sprintf("half of the deaths are known to all after %s, 99%% after %s, all after %s; from the first "+
 		"replica to the last: half within %s, 99%% within %s, all within %s; ",
-		short(at(a.known, 0.5)), short(at(a.known, 0.99)), short(at(a.known, 1)), short(at(a.between, 0.5)),
-		short(at(a.between, 0.99)), short(at(a.between, 1)))
-	if a.missed > 0 {
-		s += fmt.Sprintf("%d are not known to all; ", a.missed)
+		short(at(p.known, 0.5)), short(at(p.known, 0.99)), short(at(p.known, 1)), short(at(p.between, 0.5)),
+		short(at(p.between, 0.99)), short(at(p.between, 1)))
+	if p.missed > 0 {
+		s += fmt.Sprintf("%d are not known to all; ", p.missed)
 	}
 	return s
 }
 
-// after says when all was well again.
-func (a *act) after(what string) string {
-	if a.well < 0 {
+// recovered describes how long recovery took.
+func (p *phase) recovered(what string) string {
+	if p.recovery < 0 {
 		return what + " not within that time; "
 	}
-	return what + " after " + short(a.well) + "; "
+	return what + " after " + short(p.recovery) + "; "
 }
 
-// size prints bytes a second.
+// size formats a number of bytes a second.
 func size(bytes float64) string {
 	if bytes < 1<<20 {
 		return fmt.Sprintf("%.1f KiB/s", bytes/(1<<10))

@@ -19,8 +19,8 @@ import (
 var discard = slog.New(slog.DiscardHandler)
 
 const (
-	settle   = 10 * time.Second // the time that replicas get to subscribe and to spread
-	patience = 10 * time.Second // the timeout of a command: one process has the goroutines of all replicas
+	settle   = 10 * time.Second // time for replicas to subscribe and to spread their timers
+	patience = 10 * time.Second // timeout of a command: the goroutines of all replicas share one process
 )
 
 // measurement runs replicas against a real redis-server.
@@ -30,10 +30,10 @@ type measurement struct {
 	window   time.Duration
 }
 
-// cost is the use of Redis in a window, a second.
+// cost is the use of Redis during a window, per second.
 type cost struct{ commands, busy float64 }
 
-// onServer measures what all features together and each feature alone cost a redis-server.
+// onServer measures the cost of each feature, and of all together, at a real redis-server.
 func onServer(out io.Writer, replicas, rate int, window time.Duration, only string) {
 	var main redistest.Main
 	defer main.Close()
@@ -70,7 +70,7 @@ func onServer(out io.Writer, replicas, rate int, window time.Duration, only stri
 	row(fmt.Sprintf("all, %d calls/s at each replica, a backend is drained", rate), rate, features(), m.drain)
 }
 
-// measure runs features at all replicas, and returns their cost. during runs before the window.
+// measure runs features at all replicas and returns their cost. If during is not nil, it runs before the window.
 func (m *measurement) measure(rate int, all []shared, during func()) cost {
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -79,7 +79,7 @@ func (m *measurement) measure(rate int, all []shared, during func()) cost {
 		for _, f := range all {
 			for _, loop := range f.start(r) {
 				running.Go(func() {
-					select { // replicas do not start at once
+					select { // spread the starts of the replicas
 					case <-time.After(rand.N(settle / 2)):
 					case <-ctx.Done():
 					}
@@ -110,7 +110,7 @@ func (m *measurement) drain() {
 		true, "ann")
 }
 
-// commands counts the commands of replicas.
+// commands returns the number of commands that the replicas have sent.
 func (m *measurement) commands() (n int64) {
 	for _, r := range m.replicas {
 		for _, sent := range r.store.Stats().Commands {
@@ -133,7 +133,7 @@ func (m *measurement) threadTime() time.Duration {
 	return time.Duration(total * float64(time.Second))
 }
 
-// must returns a value of the measurement's own code, which cannot fail.
+// must panics on err. It is for calls of this program that cannot fail.
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)

@@ -12,20 +12,20 @@ const (
 	firstPort = 50000
 )
 
-// simulation is everything that is simulated.
+// simulation is the simulated system.
 type simulation struct {
 	clock    *clock
 	redis    *redis
 	fleets   []health.Fleet
 	backends int
-	share    int // of 100 backends, those that are dead
+	share    int // percentage of the backends that are dead
 	tally    *tally
 }
 
 func newSimulation(backends int) *simulation {
 	c := &clock{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	w := &simulation{
-		clock: c, redis: &redis{clock: c, ahead: 11 * time.Minute, roll: map[string]rollEntry{}},
+		clock: c, redis: &redis{clock: c, ahead: 11 * time.Minute, members: map[string]memberEntry{}},
 		backends: backends, tally: newTally(backends),
 	}
 	for i := range backends / perFleet {
@@ -38,11 +38,11 @@ func newSimulation(backends int) *simulation {
 	return w
 }
 
-// dead says whether a backend is; alive, the reverse.
+// dead reports whether a backend is dead.
 func (w *simulation) dead(i int) bool  { return i*7919%100 < w.share }
 func (w *simulation) alive(i int) bool { return !w.dead(i) }
 
-// kill ends the last n replicas at once.
+// kill stops the last n replicas at once.
 func (w *simulation) kill(n int) {
 	living := len(w.redis.nodes) - n
 	for _, n := range w.redis.nodes[living:] {
@@ -51,7 +51,7 @@ func (w *simulation) kill(n int) {
 	w.redis.nodes = w.redis.nodes[:living]
 }
 
-// count returns how many replicas are as ok says.
+// count returns the number of replicas for which ok returns true.
 func (w *simulation) count(ok func(*node) bool) int {
 	n := 0
 	for _, node := range w.redis.nodes {
@@ -62,17 +62,17 @@ func (w *simulation) count(ok func(*node) bool) int {
 	return n
 }
 
-// agrees says whether what a replica knows is what all replicas say that they found out.
+// agrees reports whether a replica agrees with the observations that all replicas have published.
 func (w *simulation) agrees(n *node) bool {
 	s := n.replica.Stats()
 	return s.Replicas == len(w.redis.nodes) && s.Agree == s.Replicas && s.Unpublished == 0
 }
 
-// written says whether Redis knows what was found out about every backend.
+// written reports whether Redis has an observation of every backend.
 func (w *simulation) written() bool {
 	n := 0
-	for i := range w.redis.pages {
-		for k := range w.redis.pages[i].votes {
+	for i := range w.redis.shards {
+		for k := range w.redis.shards[i].observations {
 			if k.Role == health.Primary {
 				n++
 			}

@@ -7,14 +7,14 @@ import (
 	"github.com/capgate/capgate/health"
 )
 
-// tally counts what the replicas do and see.
+// tally counts probes and transitions.
 type tally struct {
-	probes  uint64
-	probers [][]*node // of each backend, those who have probed it in this act
-	news    uint64    // transitions told to routers
+	probes      uint64
+	probers     [][]*node // for each backend, replicas that have probed it in this phase
+	transitions uint64    // sent to routers
 
-	down        []int       // of each backend, replicas that say that it is down
-	first, last []time.Time // when the first and the last replica said so
+	down        []int       // for each backend, replicas that consider it down
+	first, last []time.Time // when the first and the last replica did
 }
 
 func newTally(backends int) *tally {
@@ -24,8 +24,8 @@ func newTally(backends int) *tally {
 	}
 }
 
-// act begins a new act.
-func (t *tally) act() {
+// beginPhase resets the probers.
+func (t *tally) beginPhase() {
 	for i := range t.probers {
 		t.probers[i] = t.probers[i][:0]
 	}
@@ -38,7 +38,7 @@ func (t *tally) probe(i int, by *node) {
 	}
 }
 
-// mostProbers returns how many replicas have probed one backend in this act.
+// mostProbers returns the largest number of replicas that have probed one backend in this phase.
 func (t *tally) mostProbers(which func(i int) bool) int {
 	most := 0
 	for i := range t.probers {
@@ -49,10 +49,10 @@ func (t *tally) mostProbers(which func(i int) bool) int {
 	return most
 }
 
-// see takes what one replica tells its router.
-func (t *tally) see(now time.Time, c health.Change) {
+// record counts the transitions of a change that a replica sends to its router.
+func (t *tally) record(now time.Time, c health.Change) {
 	for _, n := range c.Transitions {
-		t.news++
+		t.transitions++
 		b := &c.Snapshot.Backends[n.Index]
 		if b.State != health.Down {
 			continue
