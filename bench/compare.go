@@ -14,21 +14,20 @@ import (
 	"github.com/capgate/capgate/bench/readme"
 )
 
-// cell is what one peer did in one scenario.
+// cell is the result of one peer in one scenario.
 type cell struct {
 	rounds []measured
-	failed string // why there is no figure
+	failed string // reason if there is no result
 }
 
 type measured struct {
 	cost   float64
 	result load.Result
-	heap   heap // what the proxy allocated for a call
+	heap   heap // allocations of the proxy per call
 }
 
-// keep returns the round that is printed: the quietest is the one in which the rest of
-// the machine did least. The cheapest would often be one in which a peer was kept from
-// running, and did its work in fewer, larger pieces.
+// keep returns the round that is printed. "quiet" selects the round in which the rest of the machine used the least
+// time. The cheapest round is often one in which a peer was not scheduled and did its work in fewer, larger pieces.
 func (c *cell) keep(how string) (measured, bool) {
 	if len(c.rounds) == 0 {
 		return measured{}, false
@@ -90,7 +89,7 @@ func (b *bench) missing(s peers.Spec) string {
 	return s.Missing()
 }
 
-// scenario runs all rounds of one scenario, of which those after the first begin before a time.
+// scenario runs all rounds of one scenario. Rounds after the first start only before the deadline.
 func (b *bench) scenario(ctx context.Context, s scenario, r *report, until time.Time) (map[string]*cell, error) {
 	cells := map[string]*cell{}
 	running := map[string]*peers.Peer{}
@@ -114,7 +113,7 @@ func (b *bench) scenario(ctx context.Context, s scenario, r *report, until time.
 			r.note("%s has %d of %d rounds, for lack of time.", s.name, round, rounds)
 			break
 		}
-		// Another order in each round, so that no peer always comes after the same one.
+		// The order changes in each round, so that no peer always follows the same one.
 		for i := range columns {
 			c := columns[(i+round)%len(columns)]
 			b.measure(ctx, s, s.load(c.name), running[c.name], cells[c.name])
@@ -126,13 +125,13 @@ func (b *bench) scenario(ctx context.Context, s scenario, r *report, until time.
 	return cells, nil
 }
 
-// column is a peer in a scenario.
+// column is a peer in one scenario.
 type column struct {
 	name string // of the column
 	spec peers.Spec
 }
 
-// columns returns the peers that can do a scenario.
+// columns returns the peers that support a scenario.
 func (b *bench) columns(s scenario, all []peers.Spec) (can []column) {
 	for _, p := range all {
 		if spec, ok := s.door.behind(p, b.opts.envoy); ok && !(s.http2 && p.Bytes) {
@@ -142,14 +141,14 @@ func (b *bench) columns(s scenario, all []peers.Spec) (can []column) {
 	return can
 }
 
-// peer returns the running peer of a column, which it starts at its first use.
+// peer returns the running peer of a column. It starts the peer at its first use.
 func (b *bench) peer(ctx context.Context, s scenario, c column, alive map[string]*peers.Peer) (*peers.Peer, error) {
 	name := fmt.Sprint(c.spec.Name, c.spec.TLS)
 	if p := alive[name]; p != nil {
 		return p, nil
 	}
 	start := b.startPeer
-	if c.spec.Name != c.name { // it does not serve gRPC
+	if c.spec.Name != c.name { // the peer does not serve gRPC
 		start = func(ctx context.Context, spec peers.Spec, env peers.Env) (*peers.Peer, error) {
 			return b.startPeerFor(ctx, spec, env, s.load(c.name))
 		}
@@ -161,7 +160,7 @@ func (b *bench) peer(ctx context.Context, s scenario, c column, alive map[string
 	return p, err
 }
 
-// measure gives one peer one window.
+// measure runs one window against a peer.
 func (b *bench) measure(ctx context.Context, s scenario, cfg load.Config, p *peers.Peer, c *cell) {
 	if c.failed != "" {
 		return
@@ -200,7 +199,7 @@ func (b *bench) measure(ctx context.Context, s scenario, cfg load.Config, p *pee
 	progress(s.name, p.Spec.Name, c, res)
 }
 
-// progress says on standard error what has just been measured.
+// progress prints the last measurement to standard error.
 func progress(scenario, peer string, c *cell, res load.Result) {
 	if c.failed != "" {
 		fmt.Fprintf(os.Stderr, "%-16s %-8s failed: %s\n", scenario, peer, c.failed)

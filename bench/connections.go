@@ -18,24 +18,24 @@ import (
 	"github.com/capgate/capgate/bench/proc"
 )
 
-// Goals of the memory of an idle connection, in bytes.
+// Goals for the memory of an idle connection, in bytes.
 const (
 	connGoal    = 8 << 10
 	tlsConnGoal = 40 << 10
 )
 
-// idleConns is a way to be connected and do nothing.
+// idleConns is one kind of idle connection.
 type idleConns struct {
 	title string
 	tls   bool
-	calls int // before it is idle
-	most  int // connections for which one address has memory; streams, if they wait
+	calls int // calls made before the connection is idle
+	most  int // most connections that the memory of one address allows; streams, if streams wait
 	goal  float64
 	waits waits
-	each  int // streams of a connection that wait
+	each  int // waiting streams per connection
 }
 
-// conns returns the number of connections that hold n things.
+// conns returns the number of connections for n of what is counted.
 func (k idleConns) conns(n int) int { return n / max(k.each, 1) }
 
 func allIdleConns() []idleConns {
@@ -50,14 +50,14 @@ func allIdleConns() []idleConns {
 	}
 }
 
-// collect makes the gateway collect its garbage, as it does by itself every two minutes.
+// collect runs the gateway's garbage collector, which otherwise runs every two minutes.
 func collect(ctx context.Context, p *peers.Peer) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet,
 		fmt.Sprintf("http://%s/debug/pprof/heap?gc=1", p.Admin), nil)
 	if err != nil {
 		return err
 	}
-	for range 2 { // what the first one finds unused is free after the second
+	for range 2 { // the second run frees what the first one finds unused
 		resp, err := http.DefaultClient.Do(req)
 		if err != nil {
 			return err
@@ -71,8 +71,8 @@ func collect(ctx context.Context, p *peers.Peer) error {
 	return nil
 }
 
-// connections measures the memory of idle HTTP/2 connections, and of streams that wait on them, at once and after
-// garbage collection.
+// connections measures the memory of idle HTTP/2 connections and of streams that wait on them, before and after garbage
+// collection.
 func (b *bench) connections(ctx context.Context) (string, error) {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s. Connections of one address; less the memory of the gateway before.\n\n", machine())
@@ -106,8 +106,8 @@ func (b *bench) connections(ctx context.Context) (string, error) {
 	return out.String(), nil
 }
 
-// idleMemory is the memory of a connection or stream in bytes: resident, the same after garbage collection, and the
-// objects in use then.
+// idleMemory is the memory per connection or stream, in bytes: resident, resident after garbage collection, and objects
+// in use then.
 type idleMemory struct{ opened, collected, heap float64 }
 
 func (b *bench) idleConns(ctx context.Context, spec peers.Spec, kind idleConns, n int) (m idleMemory,
@@ -151,7 +151,7 @@ func perConn(p *peers.Peer, before int64, n int) (float64, error) {
 	return float64(after-before) / float64(n), err
 }
 
-// openConns opens n connections, some at once.
+// openConns opens n connections, a few at a time.
 func openConns(p *peers.Peer, kind idleConns, n int) ([]net.Conn, error) {
 	const atOnce = 16
 	var mu sync.Mutex
@@ -192,7 +192,7 @@ func openConn(p *peers.Peer, kind idleConns) (net.Conn, error) {
 	}
 	scheme := "http"
 	if kind.tls {
-		// The benchmark talks to a certificate that it has just made itself
+		// The benchmark created the certificate itself.
 		secure := tls.Client(c, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
 		if c = secure; secure.Handshake() != nil {
 			return c, errors.New("the TLS handshake failed")
@@ -224,17 +224,17 @@ func openConn(p *peers.Peer, kind idleConns) (net.Conn, error) {
 	return c, errors.Join(u.failed, u.flush())
 }
 
-// connUser drives a session over a connection that blocks.
+// connUser drives a session over a blocking connection.
 type connUser struct {
 	conn    net.Conn
 	session *h2.Session
-	begun   int // streams whose first bytes have come
+	begun   int // streams that have received data
 	ended   int
 	failed  error
 	buf     [8 << 10]byte
 }
 
-// until exchanges bytes until done.
+// until exchanges bytes until done returns true.
 func (u *connUser) until(done func() bool) error {
 	for !done() {
 		if err := u.flush(); err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/capgate/capgate/bench/proc"
 )
 
-// costRows are the rows of README's table, each with the figures of one scenario or several.
+// costRows lists the rows of README's table, each with one or more scenarios.
 var costRows = []struct{ scenarios, title string }{
 	{"unary-saturated unary-tls", "unary call of 1 KiB, saturated, and over TLS: µs"},
 	{"unary-paced", "unary call at 5,000/s: µs"},
@@ -21,8 +21,7 @@ var costRows = []struct{ scenarios, title string }{
 	{"mcp-h1 mcp-h2", "`tools/call` of MCP, HTTP/1.1 and HTTP/2: µs"},
 }
 
-// costs returns the table for the README of the repository: the figures of the run, and the number of goals that were
-// reached.
+// costs returns the table for the README of the repository: the figures of the run, and how many goals were reached.
 func (r *report) costs() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "| %s, %s |", time.Now().UTC().Format(time.DateOnly), strings.ReplaceAll(proc.Model(), "(R)", ""))

@@ -1,12 +1,11 @@
-// Command bench measures what a call costs a proxy: capgate and its peers side by
-// side, each on one core, interleaved, in the proxy's own processor time. See
-// README.md.
+// Command bench measures the processor time that capgate and its peers spend on a call. The proxies run interleaved,
+// each on one core. See README.md.
 //
-//	main.go      start, and the roles that this program plays as its own child
+//	main.go      start, and the roles of the child processes
 //	options.go   flags
 //	scenario.go  what is measured          growth.go  how capgate's cost grows
-//	bench.go     backend, peers, windows   goals.go   what capgate should reach
-//	report.go    tables                    readme/    where they are kept
+//	bench.go     backend, peers, windows   goals.go   upper bounds for capgate
+//	report.go    tables                    readme/    rewriting the README
 //	requests.go  JSON and MCP              profiles.go CPU profiles of capgate
 //	mcp.go       MCP beside JSON
 package main

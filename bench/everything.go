@@ -11,8 +11,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
-// everything is what a gateway with everything on has besides: a tenant whose calls show a key and have limits of
-// every kind, and rules on who may call what, in a Redis.
+// everything is the configuration of a gateway with everything on: a tenant whose calls have a key and limits of every
+// kind, and rules on who may call what, stored in Redis.
 type everything struct {
 	servers redistest.Main
 	url     string
@@ -20,8 +20,9 @@ type everything struct {
 	config  string
 }
 
-// manyLimits has limits that no call meets: counting is what costs. With tenants, a gateway sheds calls whose own work
-// delays them by 10 ms, which a saturated one reaches on a busy machine: they are 429, OVERLOADED. Here it is a second.
+// manyLimits has limits that no call reaches: the cost is in the counting. With tenants, a gateway sheds calls whose
+// own work delays them by 10 ms, which a saturated gateway reaches on a busy machine: they get 429, OVERLOADED. Here
+// the limit is a second.
 const manyLimits = `    limits:
       calls_per_second: %d
       concurrent: 1000000
@@ -49,7 +50,7 @@ func turnOn(ctx context.Context) (*everything, error) {
 	return on, nil
 }
 
-// of is c with everything on.
+// of returns c with everything on.
 func (on *everything) of(c peers.Capgate) peers.Capgate {
 	c.Config += on.config
 	c.Args = append(slices.Clip(c.Args), "--redis", on.url)

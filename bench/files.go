@@ -12,15 +12,15 @@ import (
 	"github.com/capgate/capgate/bench/proc"
 )
 
-// transferred is what a file's way took.
+// transferred is the result of one transfer.
 type transferred struct {
-	took, cpu time.Duration // cpu is the gateway's
-	idle      int64         // bytes of the gateway's memory before
-	peak      int64         // and at most
+	took, cpu time.Duration // cpu is the gateway's processor time
+	idle      int64         // memory of the gateway before the transfer, in bytes
+	peak      int64         // highest memory of the gateway, in bytes
 }
 
-// files measures a large file on each of its ways, the fastest of the rounds. Client, gateway and capability share the
-// machine: nothing is pinned.
+// files measures the transfer of a large file in each way, and prints the fastest round. Client, gateway and capability
+// share the machine: nothing is pinned.
 func (b *bench) files(ctx context.Context) (string, error) {
 	addr, stop, err := files.Serve()
 	if err != nil {
@@ -49,7 +49,7 @@ func (b *bench) files(ctx context.Context) (string, error) {
 	return out.String(), nil
 }
 
-// transfer moves the file through a gateway that has done nothing before.
+// transfer moves the file through a newly started gateway.
 func (b *bench) transfer(ctx context.Context, env peers.Env, way files.Way) (t transferred, err error) {
 	p, err := peers.Start(ctx, peers.CapgateSpec(env.Capgate), env)
 	if err != nil {
@@ -67,7 +67,7 @@ func (b *bench) transfer(ctx context.Context, env peers.Env, way files.Way) (t t
 	}
 	began := time.Now()
 	if err = way.Move(ctx, p.Addr.String()); err != nil {
-		return t, fmt.Errorf("%w; the gateway said: %s", err, p.Said())
+		return t, fmt.Errorf("%w; output of the gateway: %s", err, p.Said())
 	}
 	t.took = time.Since(began)
 	after, err := proc.CPU(p.PID)

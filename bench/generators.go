@@ -18,8 +18,8 @@ import (
 	"github.com/capgate/capgate/bench/proc"
 )
 
-// generator is a program that makes calls, other than package load. It knows nothing of this one: it checks what
-// package load says. It tells no percentiles of latency, and all of its calls count.
+// generator is an independent load generator. It verifies the figures of package load. It reports no latency
+// percentiles, and counts all of its calls.
 type generator string
 
 const (
@@ -27,7 +27,7 @@ const (
 	wrk    generator = "wrk"
 )
 
-// missing says why the generator cannot be used, "" when it can.
+// missing returns how to install the generator, or "" if it is installed.
 func (g generator) missing() string {
 	if g == "" {
 		return ""
@@ -39,7 +39,7 @@ func (g generator) missing() string {
 	return ""
 }
 
-// window returns b.window with the generator.
+// window runs b.window with the generator.
 func (g generator) window(b *bench) func(context.Context, *peers.Peer, load.Config) (load.Result, error) {
 	return func(ctx context.Context, p *peers.Peer, cfg load.Config) (load.Result, error) {
 		cfg.Key = p.Spec.Key
@@ -93,7 +93,7 @@ func (b *bench) generate(ctx context.Context, p *peers.Peer, cmd *exec.Cmd) (res
 	return res, said.Bytes(), nil
 }
 
-// wrkScript is a program for wrk. Its arguments are the fields and the body.
+// wrkScript is a script for wrk. Its arguments are the header fields and the body.
 const wrkScript = `wrk.method = "POST"
 %swrk.body = %q
 `
@@ -110,17 +110,17 @@ func wrkArgs(p *peers.Peer, cfg load.Config, script string) ([]string, error) {
 		os.WriteFile(script, []byte(program), 0o600)
 }
 
-// The patterns of wrk's summary.
+// Patterns in wrk's summary.
 var (
 	wrkCalls = regexp.MustCompile(`(\d+) requests in `)
 	wrkBad   = regexp.MustCompile(`(?m)^ *(Non-2xx or 3xx responses: .*|Socket errors: .*)$`)
 )
 
-// readWrk reads what wrk wrote.
+// readWrk parses wrk's summary.
 func readWrk(res *load.Result, out []byte, _ int64) error {
 	calls := wrkCalls.FindSubmatch(out)
 	if calls == nil {
-		return fmt.Errorf("wrk said: %s", bytes.TrimSpace(out))
+		return fmt.Errorf("unexpected output of wrk: %s", bytes.TrimSpace(out))
 	}
 	res.Calls, _ = strconv.ParseInt(string(calls[1]), 10, 64)
 	res.Total = res.Calls
@@ -130,7 +130,7 @@ func readWrk(res *load.Result, out []byte, _ int64) error {
 	return nil
 }
 
-// The patterns of h2load's summary.
+// Patterns in h2load's summary.
 var (
 	h2loadCalls  = regexp.MustCompile(`(\d+) succeeded, (\d+) failed, (\d+) errored`)
 	h2loadStatus = regexp.MustCompile(`status codes: (\d+) 2xx`)
@@ -157,12 +157,12 @@ func h2loadArgs(p *peers.Peer, cfg load.Config, body string) ([]string, error) {
 	return append(args, scheme+"://"+p.Addr.String()+path), os.WriteFile(body, content, 0o600)
 }
 
-// readH2load reads what h2load wrote. A call that succeeded has an answer of so many bytes: h2load does not know
-// errors of gRPC.
+// readH2load parses h2load's summary. A successful call has a response of the given size: h2load does not recognize
+// gRPC errors.
 func readH2load(res *load.Result, out []byte, size int64) error {
 	calls, data, status := h2loadCalls.FindSubmatch(out), h2loadData.FindSubmatch(out), h2loadStatus.FindSubmatch(out)
 	if calls == nil || data == nil || status == nil {
-		return fmt.Errorf("h2load said: %s", bytes.TrimSpace(out))
+		return fmt.Errorf("unexpected output of h2load: %s", bytes.TrimSpace(out))
 	}
 	number := func(digits []byte) int64 {
 		n, _ := strconv.ParseInt(string(digits), 10, 64)
@@ -177,7 +177,7 @@ func readH2load(res *load.Result, out []byte, size int64) error {
 	return nil
 }
 
-// used is the processor time of a proxy, of the backend and of the whole machine up to now.
+// used is the processor time of a proxy, of the backend and of the whole machine.
 type used struct {
 	proxy, backend time.Duration
 	machine        proc.Busy

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// goal is an upper bound of the figure of capgate with everything on in a scenario: a multiple of a peer's figure, or
-// without a peer the figure itself.
+// goal is an upper bound for capgate with everything on in a scenario: a multiple of a peer's figure, or an absolute
+// figure if there is no peer.
 type goal struct {
 	scenario string
 	peer     string
 	atMost   float64
-	of       string // the peer's scenario, if it is another one
+	of       string // the peer's scenario, if it is a different one
 }
 
 func goals() []goal {
@@ -41,7 +41,7 @@ func goals() []goal {
 	return all
 }
 
-// judged returns the column that the goals are for: everything on, if it was measured.
+// judged returns the column that the goals apply to: everything on, if it was measured.
 func (r *report) judged() string {
 	for _, p := range r.peers {
 		if p.Name == "capgate-on" {
@@ -51,14 +51,14 @@ func (r *report) judged() string {
 	return "capgate"
 }
 
-// verdict is the result of a run for a goal.
+// verdict is the result of a goal in a run.
 type verdict struct {
 	title   string
 	against string // what got is a multiple of
 	got     float64
 }
 
-// judge says what came of a goal; ok is false when something for it is missing.
+// judge compares the figures with a goal. ok is false if a figure is missing.
 func (r *report) judge(g goal) (v verdict, ok bool) {
 	row, ok := r.row(g.scenario)
 	if !ok {
@@ -108,7 +108,7 @@ func goalReached(got, atMost float64) string {
 // tolerance is the largest relative difference between the ratios of two generators that agree.
 const tolerance = 0.15
 
-// agreement compares the ratios of package load with those of other generators.
+// agreement compares the ratios measured by package load with those of other generators.
 func (r *report) agreement(b *strings.Builder) {
 	var lines strings.Builder
 	for _, second := range r.rows {

@@ -11,7 +11,7 @@ import (
 	"github.com/capgate/capgate/bench/peers"
 )
 
-// variant is a point of a curve: how capgate is run, and with what load.
+// variant is a point of a curve: a configuration of capgate and a load.
 type variant struct {
 	curve, point string
 	capabilities int
@@ -20,10 +20,10 @@ type variant struct {
 	cfg          load.Config
 }
 
-// inflight is how many calls are in flight on all connections together.
+// inflight is the number of calls in flight on all connections together.
 const inflight = 256
 
-// variants returns the curves. Along each only one thing changes.
+// variants returns the curves. In each of them, only one parameter changes.
 func variants() []variant {
 	unary := func(conns, streams, size int) load.Config {
 		return load.Config{Mode: load.Closed, Method: load.Invoke, Conns: conns, Streams: streams, RequestSize: size,
@@ -64,10 +64,10 @@ func variants() []variant {
 	return all
 }
 
-// needsCapgate says whether the variant can only be asked of capgate.
+// needsCapgate reports whether only capgate can run the variant.
 func (v variant) needsCapgate() bool { return v.capabilities > 1 || v.procs > 1 || v.tls }
 
-// setting is what a process was started with.
+// setting holds the parameters with which a process was started.
 type setting struct {
 	peer         string
 	capabilities int
@@ -120,7 +120,7 @@ func (b *bench) growthOf(ctx context.Context, s peers.Spec, out *strings.Builder
 	return nil
 }
 
-// peerFor returns a process with the variant's setting, started at its first use.
+// peerFor returns a process with the variant's setting. It starts the process at its first use.
 func (b *bench) peerFor(ctx context.Context, s peers.Spec, v variant, alive map[setting]*peers.Peer) (*peers.Peer,
 	error) {
 	key := setting{s.Name, max(v.capabilities, 1), max(v.procs, 1), v.tls}
@@ -130,7 +130,7 @@ func (b *bench) peerFor(ctx context.Context, s peers.Spec, v variant, alive map[
 	env := b.env
 	env.Capgate.Capabilities, env.Capgate.Procs, env.Capgate.TLS = key.capabilities, key.procs, key.tls
 	if key.procs > 1 {
-		env.Cores = nil // it needs both, so it shares one with the load
+		env.Cores = nil // the proxy needs both cores and shares one with the load generator
 	}
 	if s.Name == "capgate" {
 		s = peers.CapgateSpec(env.Capgate)
@@ -144,7 +144,7 @@ func (b *bench) peerFor(ctx context.Context, s peers.Spec, v variant, alive map[
 	return p, nil
 }
 
-// printGrowth prints each curve with what a point costs against the first.
+// printGrowth prints each curve with the cost of a point relative to the first.
 func (b *bench) printGrowth(s peers.Spec, all []variant, cells []cell, out *strings.Builder) {
 	var curves []string
 	points := map[string][]int{}
@@ -175,7 +175,7 @@ func (b *bench) printGrowth(s peers.Spec, all []variant, cells []cell, out *stri
 			if first == 0 {
 				first = m.cost
 			}
-			// A call carries its size both ways; the result counts one of them.
+			// A call carries its size in both directions; the result counts one.
 			perByte := m.result.ProxyCPU.Seconds() / (2 * float64(m.result.Bytes) / gib)
 			fmt.Fprintf(out, "| %s | %s | %.2f | %s | %.0f | %s | %s |\n", all[i].point, number(m.cost), m.cost/first,
 				number(perByte),

@@ -14,10 +14,10 @@ import (
 	"github.com/capgate/capgate/bench/peers"
 )
 
-// heap counts the allocations of a Go process, or after since those of one request.
+// heap counts the allocations of a Go process. After since, it counts those per request.
 type heap struct {
 	objects, bytes float64
-	inUse          float64 // bytes of objects that have not been freed
+	inUse          float64 // bytes of live objects
 	known          bool
 }
 
@@ -29,7 +29,7 @@ func (h heap) since(before heap, requests float64) heap {
 	return heap{objects: objects / requests, bytes: bytes / requests, known: true}
 }
 
-// String is a cell of a table.
+// String returns the text of a table cell.
 func (h heap) String() string {
 	if !h.known {
 		return "–"

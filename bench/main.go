@@ -22,14 +22,15 @@ import (
 	"github.com/capgate/capgate/bench/tcprelay"
 )
 
-// Roles of children; the peers' are in package peers.
+// Roles of child processes. Package peers has the roles of peers.
 const (
 	roleLoad    = "as-load"    // reads a load.Config, writes a load.Result
-	roleBackend = "as-backend" // writes the address where it listens
+	roleBackend = "as-backend" // writes its listening address
 )
 
 func main() {
-	// Children die with the thread that started them (proc.Start): this one.
+	// A child process is killed when the thread that started it ends (proc.Start), so the main goroutine keeps its
+	// thread.
 	runtime.LockOSThread()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := start(ctx, os.Args[1:])
@@ -93,13 +94,13 @@ func asBackend() error {
 	if err := json.NewEncoder(os.Stdout).Encode(b.Addr()); err != nil {
 		return err
 	}
-	return b.Serve(func() bool { return false }) // until it is killed
+	return b.Serve(func() bool { return false }) // until the process is killed
 }
 
-// listenAndBackend reads a proxy role's arguments.
+// listenAndBackend parses a proxy role's arguments.
 func listenAndBackend(args []string) (net.Listener, string, error) {
 	if len(args) != 2 {
-		return nil, "", errors.New("want an address to listen on and a backend's")
+		return nil, "", errors.New("want a listening address and the backend's address")
 	}
 	if _, err := netip.ParseAddrPort(args[1]); err != nil {
 		return nil, "", err
@@ -132,10 +133,10 @@ func asJSONProxy(args []string) error {
 	return p.Serve(ln)
 }
 
-// asMCPProxy has the tool as a further argument.
+// asMCPProxy runs the MCP proxy. Its first argument is the tool.
 func asMCPProxy(args []string) error {
 	if len(args) < 1 {
-		return errors.New("want a tool, an address to listen on and a backend's")
+		return errors.New("want a tool, a listening address and the backend's address")
 	}
 	ln, to, err := listenAndBackend(args[1:])
 	if err != nil {

@@ -12,11 +12,11 @@ import (
 // mcpAtMost is the goal: the cost of tools/call of MCP as a multiple of that of the same call over the JSON API.
 const mcpAtMost = 1.15
 
-// mcpEras lists the columns of the table, the first of which the others are compared with.
+// mcpEras lists the columns of the table. The first one is the base of the ratios.
 func mcpEras() []kind { return []kind{perTool, mcp, mcpLegacy} }
 
-// mcp measures tools/call of MCP beside a tool's route of the JSON API. In each round, every build of capgate has one
-// window for each kind of requests and version of HTTP, one after the other.
+// mcp compares tools/call of MCP with a tool's route of the JSON API. In each round, every build of capgate has one
+// window for each kind of request and version of HTTP, one after the other.
 func (b *bench) mcp(ctx context.Context) (string, error) {
 	type place struct{ scenario, peer string }
 	alive, cells := map[string]*peers.Peer{}, map[place]*cell{}
@@ -73,7 +73,7 @@ func (b *bench) mcpRow(out *strings.Builder, title string, all []*cell) error {
 		if !ok || c.failed != "" {
 			return fmt.Errorf("%s: %s", title, c.failed)
 		}
-		if m.result.Bytes < m.result.Calls*jsonSize { // an error of JSON-RPC has the status 200 in old revisions
+		if m.result.Bytes < m.result.Calls*jsonSize { // in old revisions, a JSON-RPC error has the status 200
 			return fmt.Errorf("%s: responses have %d bytes", title, m.result.Bytes/max(m.result.Calls, 1))
 		}
 		kept = append(kept, m)

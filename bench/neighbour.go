@@ -17,21 +17,21 @@ import (
 )
 
 const (
-	quietRate     = 1000            // calls a second of the tenant beside the flood
-	floodTimes    = 2               // as many calls as the gateway can do, of a flood of small calls
-	floodBefore   = 2 * time.Second // the flood begins so long before the other's calls count
-	neighbourGoal = 1.5             // times that a p99 may grow beside a flood
+	quietRate     = 1000            // calls a second of the quiet tenant
+	floodTimes    = 2               // rate of a flood of small calls, as a multiple of the gateway's capacity
+	floodBefore   = 2 * time.Second // time between the start of the flood and the measurement
+	neighbourGoal = 1.5             // largest ratio of a p99 beside a flood to the p99 alone
 )
 
 // way is the protocol of a tenant's calls.
 type way struct {
 	title  string
 	tls    bool
-	kind   kind // of requests, over HTTP/1.1; "" is gRPC
+	kind   kind // of HTTP/1.1 requests; "" is gRPC
 	upload bool
 }
 
-// quietWays are of the tenant beside the flood: one for each door.
+// quietWays lists the protocols of the quiet tenant's calls, one for each front door.
 func quietWays() []way {
 	return []way{{title: "gRPC"}, {title: "gRPC over TLS", tls: true}, {title: "JSON", kind: invoke},
 		{title: "Connect", kind: connect}, {title: "MCP", kind: mcp}}
@@ -42,20 +42,20 @@ func floodWays() []way {
 		{title: "MCP", kind: mcp}}
 }
 
-// harm is one round: the quiet tenant's calls without and with the flood, and the flood's.
+// harm is one round: the quiet tenant's calls without and with the flood, and the flood's calls.
 type harm struct{ alone, beside, flood load.Result }
 
 func (h harm) p99() float64          { return float64(h.beside.P99) / float64(h.alone.P99) }
 func (h harm) p999() float64         { return float64(h.beside.P999) / float64(h.alone.P999) }
 func (h harm) stolen() time.Duration { return h.alone.OtherCPU + h.alone.Stolen + h.beside.Stolen }
 
-// neighbours are the rounds of one way of calls beside one flood.
+// neighbours holds the rounds of one protocol beside one flood.
 type neighbours struct {
 	quiet, flood way
 	rounds       []harm
 }
 
-// neighbour measures a tenant's calls alone, and beside floods of another.
+// neighbour measures a tenant's calls alone, and beside another tenant's floods.
 func (b *bench) neighbour(ctx context.Context) (string, error) {
 	var all []*neighbours
 	for _, quiet := range quietWays() {
@@ -96,12 +96,12 @@ func (b *bench) neighbour(ctx context.Context) (string, error) {
 	return neighbourTable(b.opts, streets[false].can, all), nil
 }
 
-// street is a gateway that has the two tenants.
+// street is a gateway with two tenants.
 type street struct {
 	bench *bench
 	peer  *peers.Peer
-	keys  [2]string // of the tenant that floods, and of the quiet one
-	can   float64   // calls a second of gRPC
+	keys  [2]string // of the flooding tenant, and of the quiet one
+	can   float64   // capacity: calls a second of gRPC
 }
 
 func (b *bench) open(ctx context.Context, tls bool) (*street, error) {
@@ -141,7 +141,7 @@ func (s *street) quiet(by way) load.Config {
 	cfg := s.calls(by, s.keys[1])
 	cfg.Mode, cfg.Rate, cfg.Conns, cfg.Turn = load.Open, quietRate, 4, load.First
 	if by.kind != "" {
-		cfg.Conns = 64 // one has a call at a time
+		cfg.Conns = 64 // each has one call at a time
 	}
 	return cfg
 }
@@ -199,12 +199,12 @@ func neighbourTable(o options, can float64, all []*neighbours) string {
 	return out.String()
 }
 
-// tail returns the latencies of a window.
+// tail formats the latencies of a window.
 func tail(r load.Result) string {
 	return fmt.Sprintf("%.0f / %.0f / %.0f µs", micros(r.P50), micros(r.P99), micros(r.P999))
 }
 
-// twoTenants returns the part of a configuration that has them, and their keys.
+// twoTenants returns the part of a configuration that defines the tenants, and their keys.
 func twoTenants() (config string, keys [2]string) {
 	var out strings.Builder
 	out.WriteString("tenants:\n")

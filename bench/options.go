@@ -18,14 +18,14 @@ import (
 
 var errUsage = errors.New("usage")
 
-// options is what the flags say.
+// options holds the values of the flags.
 type options struct {
 	scenarios   []scenario
 	peers       []peers.Spec
 	rounds      int
 	window      time.Duration
 	warm        time.Duration
-	limit       time.Duration // of a run of the scenarios; later ones have fewer rounds, but at least one
+	limit       time.Duration // of a run of all scenarios; later scenarios have fewer rounds, but at least one
 	keep        string
 	growth      bool
 	tables      bool
@@ -39,9 +39,9 @@ type options struct {
 	profiles    string // directory for CPU profiles of capgate; "" records none
 	envoy       string // path of Envoy's binary, or its name in PATH
 	capgate     peers.Capgate
-	before      string // path of another build of capgate, to be compared with
+	before      string // path of another build of capgate to compare with
 	idle        idleOptions
-	proxyCore   []int // empty: not pinned
+	proxyCore   []int // empty if not pinned
 	loadCore    []int
 	out         string
 	readme      string
@@ -61,7 +61,7 @@ Peers:     %s
 
 `
 
-// addModes adds the flags that measure something else than the scenarios.
+// addModes adds the flags of measurements other than the scenarios.
 func addModes(fs *flag.FlagSet, o *options) {
 	fs.BoolVar(&o.growth, "growth", false,
 		"measure how cost grows with capabilities, connections, message size, TLS and GOMAXPROCS, instead of the "+
@@ -133,7 +133,7 @@ func parseOptions(args []string) (options, error) {
 	}
 	o.capgate.Args = strings.Fields(*capgateArgs)
 	var err error
-	if o.capgate.Path, err = filepath.Abs(o.capgate.Path); err != nil { // each peer runs in a directory of its own
+	if o.capgate.Path, err = filepath.Abs(o.capgate.Path); err != nil { // each peer runs in its own directory
 		return o, err
 	}
 	if o.before != "" {
@@ -150,7 +150,7 @@ func parseOptions(args []string) (options, error) {
 	return o, o.check(fs, *scenarioNames, *peerNames)
 }
 
-// check fills in the scenarios and peers, and refuses what makes no sense.
+// check fills in scenarios and peers, and rejects invalid values.
 func (o *options) check(fs *flag.FlagSet, scenarioNames, peerNames string) (err error) {
 	if o.scenarios, err = choose(scenarioNames, scenarios(o.idle),
 		func(s scenario) string { return s.name }); err != nil {
@@ -197,7 +197,7 @@ func allPeers(c peers.Capgate, envoy, before string) []peers.Spec {
 	return append(all, peers.HAProxy(), peers.NGHTTPX(), peers.Nginx(), peers.Envoy(envoy), peers.GRPCGo())
 }
 
-// choose picks the named ones, in their own order.
+// choose returns the named entries, in their own order.
 func choose[T any](names string, all []T, name func(T) string) ([]T, error) {
 	if names == "all" {
 		return all, nil
@@ -205,7 +205,7 @@ func choose[T any](names string, all []T, name func(T) string) ([]T, error) {
 	want := strings.Split(names, ",")
 	for _, w := range want {
 		if !slices.ContainsFunc(all, func(t T) bool { return name(t) == w }) {
-			return nil, fmt.Errorf("unknown name %q; there are %s", w, list(all, name))
+			return nil, fmt.Errorf("unknown name %q; want one of %s", w, list(all, name))
 		}
 	}
 	return slices.DeleteFunc(all, func(t T) bool { return !slices.Contains(want, name(t)) }), nil

@@ -9,7 +9,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
-// policy measures decisions.
+// policy measures policy decisions.
 func (b *bench) policy(ctx context.Context) (string, error) {
 	var servers redistest.Main
 	defer servers.Close()

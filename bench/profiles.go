@@ -13,13 +13,13 @@ import (
 	"github.com/capgate/capgate/bench/peers"
 )
 
-// A profiling is a kind of calls under which capgate is profiled.
+// profiling is a kind of call under which capgate is profiled.
 type profiling struct {
 	name string
 	cfg  load.Config
 }
 
-// profilings lists the calls under which a peer is profiled: with everything on, those of gRPC alone.
+// profilings returns the calls under which a peer is profiled: only gRPC for the peer with everything on.
 func profilings(o options, s peers.Spec) (all []profiling) {
 	for _, of := range scenarios(o.idle) {
 		switch of.name {
@@ -38,7 +38,8 @@ func profilings(o options, s peers.Spec) (all []profiling) {
 	return all
 }
 
-// profiles records CPU profiles of capgate, with little and with everything on, in a file for each kind of calls.
+// profiles records CPU profiles of capgate, with its defaults and with everything on, in one file for each kind of
+// call.
 func (b *bench) profiles(ctx context.Context) (string, error) {
 	if err := os.MkdirAll(b.opts.profiles, 0o755); err != nil {
 		return "", err
@@ -63,7 +64,7 @@ func (b *bench) profiles(ctx context.Context) (string, error) {
 
 // profile records a CPU profile of a peer during a window of calls.
 func (b *bench) profile(ctx context.Context, p *peers.Peer, cfg load.Config, to string) error {
-	const spare = 300 * time.Millisecond // for the calls to outlast the profile
+	const spare = 300 * time.Millisecond // the calls outlast the profile
 	cfg.Warm, cfg.Window = b.opts.warm, b.opts.window+spare
 	l, err := b.startLoad(ctx, p, cfg)
 	if err != nil {
@@ -86,7 +87,7 @@ func (b *bench) profile(ctx context.Context, p *peers.Peer, cfg load.Config, to 
 	return nil
 }
 
-// fetchProfile writes a CPU profile of the next seconds of a peer, whole ones, to a file.
+// fetchProfile writes a CPU profile of a peer to a file. It covers the next seconds, rounded to whole ones.
 func fetchProfile(ctx context.Context, p *peers.Peer, window time.Duration, to string) error {
 	ctx, cancel := context.WithTimeout(ctx, window+30*time.Second)
 	defer cancel()

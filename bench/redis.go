@@ -16,16 +16,16 @@ import (
 	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
-// state is how Redis is while calls are measured.
+// state is a state of Redis during a measurement.
 type state struct {
 	title string
-	rate  int // calls a second; 0 is none, saturated as many as there is room for
+	rate  int // calls a second; 0 for none, saturated for as many as possible
 	set   func(*redistest.Server)
 }
 
 const saturated = -1
 
-// states come one after the other; one that sets nothing leaves Redis as it was.
+// states lists the states in order. A state without an action leaves Redis as it is.
 func states() []state {
 	return []state{
 		{title: "answers", rate: 0},
@@ -40,8 +40,7 @@ func states() []state {
 	}
 }
 
-// redis measures a gateway in each state of its Redis: what is asked of Redis, and
-// whether calls notice.
+// redis measures a gateway in each state of its Redis: the load on Redis, and the effect on calls.
 func (b *bench) redis(ctx context.Context) (string, error) {
 	var servers redistest.Main
 	defer servers.Close()
@@ -75,8 +74,7 @@ func (b *bench) redis(ctx context.Context) (string, error) {
 	return out.String(), nil
 }
 
-// withRedis makes calls for a window, and says how many commands a second Redis was sent
-// meanwhile.
+// withRedis makes calls for a window, and returns the number of commands a second that Redis received meanwhile.
 func (b *bench) withRedis(ctx context.Context, p *peers.Peer, rate int) (res load.Result, commands float64,
 	err error) {
 	before, err := sent(ctx, p)
@@ -101,7 +99,7 @@ func (b *bench) withRedis(ctx context.Context, p *peers.Peer, rate int) (res loa
 	return res, (after - before) / time.Since(began).Seconds(), err
 }
 
-// sent returns the number of commands that a gateway has sent to Redis, by its own metrics.
+// sent returns the number of commands that a gateway has sent to Redis, according to its metrics.
 func sent(ctx context.Context, p *peers.Peer) (float64, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.Admin.String()+"/metrics", nil)
 	if err != nil {

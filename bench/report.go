@@ -12,13 +12,13 @@ import (
 	"github.com/capgate/capgate/bench/proc"
 )
 
-// report turns what was measured into markdown.
+// report formats the results as Markdown.
 type report struct {
 	opts  options
 	peers []peers.Spec
 	rows  []row
 	notes []string
-	alive map[string]*peers.Peer // by name, and whether they serve TLS
+	alive map[string]*peers.Peer // by name and TLS
 	took  time.Duration
 }
 
@@ -31,7 +31,7 @@ func (r *report) note(format string, args ...any) {
 	r.notes = append(r.notes, fmt.Sprintf(format, args...))
 }
 
-// String returns the whole part of the README.
+// String returns the results section of the README.
 func (r *report) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, %d rounds of %v, the %s one of each, in %v.\n\n", machine(), r.opts.rounds, r.opts.window,
@@ -49,7 +49,7 @@ func (r *report) String() string {
 	return b.String()
 }
 
-// overview is scenarios down, peers across.
+// overview prints a table with a row for each scenario and a column for each peer.
 func (r *report) overview(b *strings.Builder) {
 	b.WriteString("| |")
 	for _, p := range r.peers {
@@ -80,7 +80,7 @@ func (r *report) judgement(b *strings.Builder) {
 	}
 }
 
-// negotiated lists what the connections of the handshakes agreed on.
+// negotiated lists the parameters that the handshakes' connections negotiated.
 func (r *report) negotiated(b *strings.Builder) {
 	for _, row := range r.rows {
 		if row.scenario.cfg.Mode != load.Handshakes {
@@ -106,7 +106,7 @@ func (r *report) negotiated(b *strings.Builder) {
 	}
 }
 
-// details are one scenario's figures beside those that they are read against.
+// details prints one scenario's figures with their ratios to the references.
 func (r *report) details(b *strings.Builder, row row) {
 	references := []string{"haproxy", r.reference("tcp"), "envoy", "grpc-go"}
 	fmt.Fprintf(b, "**%s** (%s)\n\n| | %s |", row.scenario.title, row.scenario.name, row.scenario.figure)
@@ -145,7 +145,7 @@ func (r *report) ratio(row row, cost float64, peer string) string {
 	return fmt.Sprintf("%.2f", cost/other)
 }
 
-// reference returns the peer that stands for the TCP relay: haproxy's, or else our own.
+// reference returns the peer that serves as the reference: haproxy for the TCP relay, or else the relay in Go.
 func (r *report) reference(name string) string {
 	if name != "tcp" {
 		return name
@@ -187,7 +187,7 @@ func (r *report) text(row row, peer string) string {
 	return number(f)
 }
 
-// number prints three significant digits.
+// number formats three significant digits.
 func number(f float64) string {
 	switch {
 	case f >= 100:
@@ -234,7 +234,7 @@ func latency(r load.Result) string {
 	return fmt.Sprintf("%.0f / %.0f µs", micros(r.P50), micros(r.P99))
 }
 
-// machine says where and when.
+// machine describes the machine and the date.
 func machine() string {
 	var u syscall.Utsname
 	kernel := ""

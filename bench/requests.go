@@ -11,18 +11,18 @@ import (
 	"github.com/capgate/capgate/bench/peers"
 )
 
-// kind is a kind of requests over HTTP that a proxy turns into a call of the backend.
+// kind is a kind of HTTP request that a proxy translates into a call of the backend.
 type kind string
 
 const (
 	invoke  kind = "json-invoke" // the route of a capability, with the tool's name in the body
 	perTool kind = "json-tool"   // the route of a tool
-	connect kind = "connect"     // the backend's own method, by Connect with JSON
+	connect kind = "connect"     // the backend's own method, over Connect with JSON
 	mcp     kind = "mcp"         // tools/call of MCP, revision 2026-07-28
 
 	mcpLegacy kind = "mcp-2025-11-25" // the same in the last revision with sessions
 
-	connectProto kind = "connect-proto" // the backend's own method with its own messages, as the next two
+	connectProto kind = "connect-proto" // the backend's own method with its own messages, like the next two
 	grpcWeb      kind = "grpc-web"
 	grpcWebText  kind = "grpc-web-text"
 )
@@ -45,7 +45,7 @@ func requests(k kind, title string, d door) []scenario {
 	return []scenario{one, two}
 }
 
-// load returns the calls of the scenario for the peer of a column.
+// load returns the scenario's load for the peer of a column.
 func (s scenario) load(column string) load.Config {
 	cfg := s.cfg
 	if s.kind != "" {
@@ -68,7 +68,7 @@ func (s scenario) load(column string) load.Config {
 	return cfg
 }
 
-// request returns what the peer of a column needs for a call of the backend.
+// request returns the request for a call of the backend at the peer of a column.
 func (k kind) request(column string) (path, body string, header [][2]string) {
 	args := `{"text":"` + strings.Repeat("x", jsonSize-len(`{"text":""}`)) + `"}`
 	bytes := base64.StdEncoding.EncodeToString([]byte(args))
@@ -101,7 +101,7 @@ func (k kind) request(column string) (path, body string, header [][2]string) {
 	case perTool:
 		return base + "/tools/" + jsonWork, args, nil
 	}
-	if !isCapgate(column) { // transcoders that do not know the protocol take and give bytes as base64
+	if !isCapgate(column) { // transcoders that do not know the protocol encode bytes as base64
 		return base + "/invoke", fmt.Sprintf(`{"tool_name":%q,"args_json":"%s","session_id":"bench-session-1"}`,
 			jsonWork, bytes), nil
 	}
@@ -119,7 +119,7 @@ func toolsCall(tool, args string) (path, body string, header [][2]string) {
 				"io.modelcontextprotocol/clientInfo":         map[string]string{"name": "bench", "version": "1"},
 				"io.modelcontextprotocol/clientCapabilities": map[string]any{}}}})
 	if err != nil {
-		panic(err) // of constants
+		panic(err) // constants cannot fail
 	}
 	return "/mcp", string(b), [][2]string{
 		{"mcp-protocol-version", revision}, {"mcp-method", "tools/call"}, {"mcp-name", tool}}
@@ -136,18 +136,18 @@ func isCapgate(column string) bool {
 	return strings.HasPrefix(column, "capgate") || strings.HasPrefix(column, "before")
 }
 
-// door is the protocol that a peer must serve for a scenario.
+// door is the protocol that a peer must serve in a scenario.
 type door uint8
 
 const (
 	grpcDoor door = iota
 	tlsDoor       // gRPC over TLS
 	jsonDoor      // JSON for a backend of gRPC
-	ownDoor       // what only capgate serves
+	ownDoor       // served only by capgate
 	mcpDoor
 )
 
-// behind returns how the peer of a column serves a door. ok is false if it cannot.
+// behind returns how the peer of a column serves a door. ok is false if it does not.
 func (d door) behind(s peers.Spec, envoy string) (peers.Spec, bool) {
 	switch {
 	case d == grpcDoor:

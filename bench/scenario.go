@@ -9,19 +9,19 @@ import (
 	"github.com/capgate/capgate/bench/load"
 )
 
-// scenario is one thing that is measured, and how its figure comes about.
+// scenario is one measurement, with the calculation of its figure.
 type scenario struct {
 	name   string
 	title  string
-	figure string // what the figure is, with its unit
+	figure string // name and unit of the figure
 	cfg    load.Config
 	kind   kind // of requests, which differ among peers; "" is gRPC
 	cost   func(r load.Result) (float64, bool)
-	rate   func(r load.Result) string // how much was done
+	rate   func(r load.Result) string // formats the amount of work done
 	door   door
-	fresh  bool // a new process for it, and one round
-	http2  bool // only for proxies that know streams
-	// the generator, if it is not package load, and the scenario of package load that it repeats
+	fresh  bool // use a new process, and only one round
+	http2  bool // only for proxies that support HTTP/2 streams
+	// The generator, if it is not package load, and the scenario that it repeats.
 	by      generator
 	repeats string
 }

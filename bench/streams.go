@@ -9,22 +9,22 @@ import (
 	"github.com/capgate/capgate/bench/peers"
 )
 
-// Goals of the memory of what waits on a connection, in bytes.
+// Goals for the memory of a waiting stream, in bytes.
 const (
 	streamGoal   = 1 << 10
 	listenerGoal = 4 << 10
 )
 
-// waits is a way for a connection to hold streams that have begun and wait.
+// waits is a kind of stream that waits after its start.
 type waits string
 
 const (
 	noneWait  waits = ""
 	callsWait waits = "calls" // streaming calls of gRPC, after their first message
-	listWait  waits = "lists" // subscriptions of MCP to the list of tools
+	listWait  waits = "lists" // MCP subscriptions to the list of tools
 )
 
-// request returns the header and the body of such a stream.
+// request returns the headers and the body of such a stream.
 func (w waits) request(p *peers.Peer, s *h2.Session) (fields []int, body h2.Body) {
 	field := func(name, value string) { fields = append(fields, s.Field(name, value)) }
 	field(":method", "POST")
@@ -55,14 +55,14 @@ func (w waits) request(p *peers.Peer, s *h2.Session) (fields []int, body h2.Body
 	return fields, body
 }
 
-// openStreams opens streams that wait, and returns when each has its first bytes.
+// openStreams opens waiting streams and returns when each has received its first bytes.
 func openStreams(c net.Conn, p *peers.Peer, u *connUser, kind idleConns) error {
 	fields, body := kind.waits.request(p, u.session)
 	timeout := ""
 	if kind.waits == callsWait {
 		timeout = "3600S"
 	}
-	const atOnce = 50 // more would be measured as buffers that grew for them
+	const atOnce = 50 // more would measure buffers that grew for the burst
 	for opened := 0; opened < kind.each; {
 		for range min(atOnce, kind.each-opened) {
 			u.session.Open(fields, timeout, body)

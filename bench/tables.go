@@ -14,7 +14,7 @@ import (
 	"github.com/capgate/capgate/bench/table"
 )
 
-// roleTable measures tables; its argument is how many capabilities they have.
+// roleTable measures tables; its argument is the number of capabilities.
 const roleTable = "as-table"
 
 func asTable(args []string) error {
@@ -32,7 +32,7 @@ func asTable(args []string) error {
 	return json.NewEncoder(os.Stdout).Encode(res)
 }
 
-// tables measures tables of several sizes, each in a process of its own.
+// tables measures tables of several sizes, each in its own process.
 func (b *bench) tables(ctx context.Context) (string, error) {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s. %d backends for each capability; times are the best of several.\n\n", machine(),
@@ -66,7 +66,7 @@ func (b *bench) tables(ctx context.Context) (string, error) {
 
 func mib(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
 
-// short returns a duration in three digits or so.
+// short formats a duration with about three digits.
 func short(d time.Duration) string {
 	switch {
 	case d < 10*time.Microsecond:

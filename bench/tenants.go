@@ -8,7 +8,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
-// tenants measures who calls, limits and records.
+// tenants measures authentication, limits and recording.
 func (b *bench) tenants(ctx context.Context) (string, error) {
 	var servers redistest.Main
 	defer servers.Close()

@@ -10,33 +10,33 @@ import (
 	"github.com/capgate/capgate/bench/loop"
 )
 
-// Config of a backend. The zero value works.
+// Config configures a backend. The zero value works.
 type Config struct {
 	Listen       netip.AddrPort // default 127.0.0.1:0
 	StreamWindow int            // bytes, default 256 KiB
 	ConnWindow   int            // bytes, default 4 MiB
-	MaxStreams   int            // streams a connection may have, default 20000
-	Log          *slog.Logger   // why connections ended badly; default silent
+	MaxStreams   int            // streams per connection, default 20000
+	Log          *slog.Logger   // receives the errors that end connections; default silent
 }
 
-// Backend serves on one goroutine.
+// Backend serves all of its connections on one goroutine.
 type Backend struct {
 	cfg   Config
 	loop  *loop.Loop
 	addr  netip.AddrPort
-	works map[string]h2.Work // parsed before
+	works map[string]h2.Work // parsed requests
 	ready map[h2.Work]answer
 	paced pacer
 
 	uploadReply, healthReply []byte
 }
 
-// answer is the prepared bytes for a kind of work.
+// answer is a prepared response to one kind of work.
 type answer struct{ msg, last []byte }
 
-const maxPrepared = 256 // kinds of work whose bytes are kept
+const maxPrepared = 256 // kinds of work whose responses are kept
 
-// New returns a backend that listens.
+// New returns a backend that is listening.
 func New(cfg Config) (*Backend, error) {
 	if !cfg.Listen.IsValid() {
 		cfg.Listen = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 0)
@@ -67,10 +67,10 @@ func New(cfg Config) (*Backend, error) {
 	return b, nil
 }
 
-// Addr is where the backend listens.
+// Addr returns the address on which the backend listens.
 func (b *Backend) Addr() netip.AddrPort { return b.addr }
 
-// Serve answers until done, which is asked now and then, says so.
+// Serve serves until done, which it calls at intervals, returns true.
 func (b *Backend) Serve(done func() bool) error {
 	defer b.loop.Close()
 	const ask = 100 * time.Millisecond
@@ -96,7 +96,7 @@ func (b *Backend) accept() loop.Handler {
 	return c
 }
 
-// work finds out what a request's first field asks for.
+// work returns the response that a request's first field selects.
 func (b *Backend) work(name []byte) (h2.Work, error) {
 	if w, ok := b.works[string(name)]; ok {
 		return w, nil

@@ -21,7 +21,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/clienttest"
 )
 
-// dial runs a backend for the length of the test and connects grpc-go to it.
+// dial runs a backend until the end of the test and connects grpc-go to it.
 func dial(t *testing.T) *grpc.ClientConn {
 	t.Helper()
 	b, err := backend.New(backend.Config{})
@@ -42,14 +42,14 @@ func dial(t *testing.T) *grpc.ClientConn {
 	return conn
 }
 
-// raw makes a message of a prefixed one.
+// raw strips the gRPC prefix from a message.
 func raw(prefixed []byte) *mem.BufferSlice {
 	return &mem.BufferSlice{mem.SliceBuffer(prefixed[5:])}
 }
 
 func request(w h2.Work, size int) []byte { return h2.InvokeRequest(w, "weather", "s", size) }
 
-// call sends messages and returns the lengths of the answers.
+// call sends messages and returns the sizes of the responses.
 func call(ctx context.Context, conn *grpc.ClientConn, path string, messages ...[]byte) ([]int, error) {
 	st, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, path)
 	if err != nil {
@@ -84,8 +84,8 @@ func TestAnswersGRPCGo(t *testing.T) {
 	tests := map[string]struct {
 		path     string
 		messages [][]byte
-		count    int // messages that come back
-		size     int // of the first
+		count    int // messages in the response
+		size     int // of the first, in bytes
 		code     codes.Code
 	}{
 		"unary": {h2.PathInvoke, [][]byte{request(h2.Work{Kind: h2.ReplyWork, Count: 1, Size: 1024}, 1024)}, 1,
@@ -106,7 +106,7 @@ func TestAnswersGRPCGo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			conn := dial(t)
-			for range 3 { // the second time headers are indexed
+			for range 3 { // header fields are indexed from the second call on
 				ctx, cancel := context.WithTimeout(t.Context(), check.Patience)
 				defer cancel()
 				sizes, err := call(ctx, conn, tt.path, tt.messages...)
@@ -122,7 +122,7 @@ func TestAnswersGRPCGo(t *testing.T) {
 	}
 }
 
-// A paced stream goes on until its client leaves, and then the next one gets its place.
+// TestPacedEndsWithItsClient: a paced stream continues until its client leaves. The next stream then takes its place.
 func TestPacedEndsWithItsClient(t *testing.T) {
 	t.Parallel()
 	conn := dial(t)
@@ -146,7 +146,7 @@ func TestPacedEndsWithItsClient(t *testing.T) {
 	}
 }
 
-// Thousands of calls whose deadlines differ push entries out of the header table.
+// TestHeaderTableTurnsOver: thousands of calls with different deadlines evict entries of the header table.
 func TestHeaderTableTurnsOver(t *testing.T) {
 	t.Parallel()
 	conn := dial(t)

@@ -10,21 +10,21 @@ import (
 	"github.com/capgate/capgate/bench/loop"
 )
 
-// conn is one client's connection.
+// conn is a client connection.
 type conn struct {
 	backend *Backend
 	socket  *loop.Conn
 	session *h2.Session
-	fields  []int // of a good answer
-	unknown []int // of UNIMPLEMENTED
+	fields  []int // response fields of a successful call
+	unknown []int // response fields of UNIMPLEMENTED
 
-	calls []*call // to be reused
+	calls []*call // free list
 }
 
-// call is what is known of a request before it is answered.
+// call is a request that has not been answered yet.
 type call struct {
 	method method
-	head   []byte // its first bytes, until the first field has come
+	head   []byte // start of the body, until the first field is complete
 	work   h2.Work
 	known  bool
 }
@@ -33,7 +33,7 @@ type method uint8
 
 const (
 	unknown method = iota
-	reads          // answers by the request's first field
+	reads          // answered already, from the request's first field
 	upload
 	health
 )
@@ -50,7 +50,7 @@ func methodOf(path string) method {
 	return unknown
 }
 
-// Attach gives the connection its socket.
+// Attach sets the socket of the connection.
 func (c *conn) Attach(s *loop.Conn) { c.socket = s }
 
 // Read implements loop.Handler.
@@ -104,7 +104,7 @@ func (c *conn) Data(st *h2.Stream, p []byte, end bool) error {
 	return nil
 }
 
-// learn reads the request's first field, which says what to do.
+// learn reads the request's first field, which selects the response.
 func (c *conn) learn(k *call, p []byte) error {
 	head := p
 	if len(k.head) > 0 {
@@ -126,7 +126,7 @@ func (c *conn) learn(k *call, p []byte) error {
 	return err
 }
 
-// answer sends what a complete request asks for.
+// answer sends the response of a complete request.
 func (c *conn) answer(st *h2.Stream, k *call) error {
 	body := h2.Body{Count: 1}
 	switch {
@@ -151,7 +151,7 @@ func (c *conn) answer(st *h2.Stream, k *call) error {
 			return c.backend.paced.add(c, st, k.work.Count)
 		}
 	default:
-		return nil // refused already
+		return nil // rejected already
 	}
 	c.calls = append(c.calls, k)
 	st.Value = answered{}
@@ -159,7 +159,7 @@ func (c *conn) answer(st *h2.Stream, k *call) error {
 	return nil
 }
 
-// answered stands for the call of a stream whose call is reused.
+// answered replaces the call of a stream after the call has been reused.
 type answered struct{}
 
 // Reset implements h2.Events.

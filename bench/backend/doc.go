@@ -1,4 +1,3 @@
-// Package backend is a capability that costs next to nothing: it answers the doc
-// dialect's calls from prepared bytes, as the request's first field tells it to
-// (see h2.Work). It speaks HTTP/2 cleartext to any proxy or client.
+// Package backend is a capability with minimal cost: it answers calls of the doc dialect from prepared bytes. The
+// request's first field selects the response (see h2.Work). It speaks cleartext HTTP/2 to any proxy or client.
 package backend

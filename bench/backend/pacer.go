@@ -7,8 +7,8 @@ import (
 	"github.com/capgate/capgate/bench/loop"
 )
 
-// pacer gives its streams one message after the other, evenly spread: with 200
-// streams of 50 a second each it sends one message every 100 µs.
+// pacer spreads the messages of its streams evenly: with 200 streams of 50 messages a second, it sends one message
+// every 100 µs.
 type pacer struct {
 	loop    *loop.Loop
 	streams []pacedStream
@@ -27,7 +27,7 @@ func (p *pacer) add(c *conn, st *h2.Stream, rate int) error {
 	return p.set()
 }
 
-// set follows the sum of the streams' rates.
+// set adjusts the rate to the sum of the streams' rates.
 func (p *pacer) set() error {
 	total := 0
 	for _, s := range p.streams {
@@ -63,7 +63,7 @@ func (p *pacer) remove(st *h2.Stream) {
 	}
 }
 
-// leave drops the streams of a connection that has ended.
+// leave removes the streams of a closed connection.
 func (p *pacer) leave(c *conn) {
 	for i := len(p.streams) - 1; i >= 0; i-- {
 		if p.streams[i].conn == c {

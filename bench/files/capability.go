@@ -12,13 +12,13 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// Size is how long the file is, in bytes.
+// Size is the size of the file in bytes.
 const Size = 256 << 20
 
-// piece is how much of it is in one message, in bytes, as Selu's orchestrator has it.
-const piece = 256 << 10
+// chunkSize is the size of one message's data in bytes, the same as in Selu's orchestrator.
+const chunkSize = 256 << 10
 
-// Serve serves the capability on a port of 127.0.0.1 until stop, which waits.
+// Serve serves the capability on a port of 127.0.0.1. stop ends it and waits.
 func Serve() (addr netip.AddrPort, stop func(), err error) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -29,7 +29,7 @@ func Serve() (addr netip.AddrPort, stop func(), err error) {
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		_ = s.Serve(ln) // until it is stopped
+		_ = s.Serve(ln) // returns after Stop
 	}()
 	return ln.Addr().(*net.TCPAddr).AddrPort(), func() { s.Stop(); <-served }, nil
 }
@@ -52,7 +52,7 @@ func (capability) UploadInputArtifact(s grpc.ClientStreamingServer[docpb.UploadI
 		case err == io.EOF && size == Size:
 			return s.SendAndClose(&docpb.UploadInputArtifactResponse{CapabilityArtifactId: "file"})
 		case err == io.EOF:
-			return errors.New("the file is not whole")
+			return errors.New("the file is incomplete")
 		case err != nil:
 			return err
 		}
@@ -63,8 +63,8 @@ func (capability) UploadInputArtifact(s grpc.ClientStreamingServer[docpb.UploadI
 // DownloadOutputArtifact implements docpb.CapabilityServer.
 func (capability) DownloadOutputArtifact(_ *docpb.DownloadOutputArtifactRequest,
 	s grpc.ServerStreamingServer[docpb.ArtifactChunk]) error {
-	zeros := make([]byte, piece)
-	for left := Size - piece; left >= 0; left -= piece {
+	zeros := make([]byte, chunkSize)
+	for left := Size - chunkSize; left >= 0; left -= chunkSize {
 		if err := s.Send(&docpb.ArtifactChunk{Data: zeros, Done: left == 0}); err != nil {
 			return err
 		}

@@ -13,13 +13,13 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// Way is a way for the file through a gateway at an address, of which the fleet is called weather.
+// Way is one way to transfer the file through the gateway at an address. The fleet is called weather.
 type Way struct {
 	Title string
 	Move  func(ctx context.Context, addr string) error
 }
 
-// Ways are all of them.
+// Ways returns all ways.
 func Ways() []Way {
 	one, two := client(false), client(true)
 	return []Way{
@@ -39,7 +39,7 @@ func client(second bool) *http.Client {
 	return &http.Client{Transport: &http.Transport{Protocols: protocols}}
 }
 
-// zeros are as many as the file has.
+// zeros returns a reader of Size zero bytes.
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) {
@@ -56,12 +56,12 @@ func upload(ctx context.Context, c *http.Client, addr string) error {
 func download(ctx context.Context, c *http.Client, addr string) error {
 	n, err := do(ctx, c, http.MethodGet, "http://"+addr+"/v1/capabilities/weather/artifacts/file", nil)
 	if err == nil && n != Size {
-		err = fmt.Errorf("%d bytes came", n)
+		err = fmt.Errorf("received %d bytes", n)
 	}
 	return err
 }
 
-// do makes a request, and says how much came in answer.
+// do sends a request and returns the number of bytes in its response.
 func do(ctx context.Context, c *http.Client, method, url string, body io.Reader) (int64, error) {
 	req, err := http.NewRequestWithContext(ctx, method, url, body)
 	if err != nil {
@@ -74,7 +74,7 @@ func do(ctx context.Context, c *http.Client, method, url string, body io.Reader)
 	defer func() { _ = resp.Body.Close() }()
 	n, err := io.Copy(io.Discard, resp.Body)
 	if err == nil && resp.StatusCode/100 != 2 {
-		err = fmt.Errorf("answered with %s", resp.Status)
+		err = fmt.Errorf("unexpected status %s", resp.Status)
 	}
 	return n, err
 }
@@ -93,11 +93,11 @@ func send(ctx context.Context, c docpb.CapabilityClient) error {
 	if err != nil {
 		return err
 	}
-	chunk := &docpb.UploadInputArtifactChunk{Data: make([]byte, piece)}
-	for left := Size; left > 0 && err == nil; left -= piece {
+	chunk := &docpb.UploadInputArtifactChunk{Data: make([]byte, chunkSize)}
+	for left := Size; left > 0 && err == nil; left -= chunkSize {
 		err = stream.Send(chunk)
 	}
-	_, err = stream.CloseAndRecv() // which says why a Send failed
+	_, err = stream.CloseAndRecv() // has the error that made Send fail
 	return err
 }
 
@@ -112,7 +112,7 @@ func receive(ctx context.Context, c docpb.CapabilityClient) error {
 		case err == io.EOF && n == Size:
 			return nil
 		case err == io.EOF:
-			return fmt.Errorf("%d bytes came", n)
+			return fmt.Errorf("received %d bytes", n)
 		case err != nil:
 			return err
 		}

@@ -46,7 +46,8 @@ func (w *simulation) run(name string, d time.Duration, recovered func() bool) *p
 	}
 	w.clock.pass(d)
 	rate := func(now, before uint64) float64 { return float64(now-before) / d.Seconds() }
-	p.probes, p.commands, p.events = rate(w.tally.probes, probes), rate(r.commands, commands), rate(r.eventCount, events)
+	p.probes, p.commands = rate(w.tally.probes, probes), rate(r.commands, commands)
+	p.events = rate(r.eventCount, events)
 	p.published, p.delivered = rate(r.published, published), rate(r.delivered, delivered)
 	p.busy = (r.busy - busy).Seconds() / d.Seconds()
 	p.transitions = w.tally.transitions - transitions

@@ -1,6 +1,4 @@
-// Package grpcproxy is the proxy that one builds with grpc-go when one is in no
-// hurry: a server with an UnknownServiceHandler, a client connection, and a codec
-// that leaves messages as they are. It is tuned as far as that paid: pooled
-// buffers, larger windows and write buffers. It is a peer in the benchmark, not
-// a part of the gateway.
+// Package grpcproxy is a straightforward proxy on grpc-go: a server with an UnknownServiceHandler, a client connection,
+// and a codec that leaves messages as they are. It has the tuning that had an effect: pooled buffers, larger windows
+// and larger write buffers. It is a peer in the benchmark, not a part of the gateway.
 package grpcproxy

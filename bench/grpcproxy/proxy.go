@@ -27,7 +27,7 @@ type Proxy struct {
 	conn   *grpc.ClientConn
 }
 
-// New returns a proxy to a backend's address.
+// New returns a proxy to the backend at an address.
 func New(backend string) (*Proxy, error) {
 	conn, err := grpc.NewClient("passthrough:///"+backend,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -45,10 +45,10 @@ func New(backend string) (*Proxy, error) {
 	return p, nil
 }
 
-// Serve accepts until Close.
+// Serve accepts connections until Close.
 func (p *Proxy) Serve(ln net.Listener) error { return p.server.Serve(ln) }
 
-// Close ends every call and connection.
+// Close ends all calls and connections.
 func (p *Proxy) Close() {
 	p.server.Stop()
 	_ = p.conn.Close()
@@ -68,8 +68,7 @@ func (p *Proxy) handle(_ any, in grpc.ServerStream) error {
 	if err != nil {
 		return err
 	}
-	// The request's direction ends by itself: with the client's half-close, or with
-	// the context when this function returns.
+	// This direction ends with the client's half-close, or with the context when the function returns.
 	go func() {
 		if move(out, in) != nil {
 			cancel()
@@ -89,7 +88,7 @@ func (p *Proxy) handle(_ any, in grpc.ServerStream) error {
 	return err
 }
 
-// stream is what both kinds of gRPC stream have.
+// stream is the common part of client and server streams.
 type stream interface {
 	SendMsg(m any) error
 	RecvMsg(m any) error
@@ -110,19 +109,19 @@ func move(to, from stream) error {
 	}
 }
 
-// Codec passes messages on as the buffers that they came in.
+// Codec passes messages on in the buffers in which they were received.
 type Codec struct{}
 
-// Name is that of the codec whose bytes these are.
+// Name returns the name of the codec that encoded the bytes.
 func (Codec) Name() string { return "proto" }
 
-// Marshal takes a *mem.BufferSlice.
+// Marshal returns the buffers of a *mem.BufferSlice.
 func (Codec) Marshal(v any) (mem.BufferSlice, error) {
 	m, ok := v.(*mem.BufferSlice)
 	if !ok {
 		return nil, fmt.Errorf("raw codec: %T", v)
 	}
-	return *m, nil // grpc-go frees it when it is sent
+	return *m, nil // grpc-go frees it after sending
 }
 
 // Unmarshal fills a *mem.BufferSlice, which the receiver must free.

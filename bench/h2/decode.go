@@ -2,7 +2,7 @@ package h2
 
 import "github.com/capgate/capgate/gateway/relay/hpack"
 
-// Headers is what is kept of a header block. Its texts are valid during the event.
+// Headers holds the fields of a header block that are kept. Its strings are valid only during the event.
 type Headers struct {
 	Path        string
 	Status      string // HTTP
@@ -10,7 +10,7 @@ type Headers struct {
 	GRPCMessage string
 }
 
-// Tags of the kept fields.
+// Indexes of the kept fields.
 const (
 	path uint32 = iota + 1
 	status
@@ -32,7 +32,7 @@ func tag(name, _ string) uint32 {
 	return 0
 }
 
-// decoder reads the header blocks of any encoder.
+// decoder decodes the header blocks of any encoder.
 type decoder struct {
 	*hpack.Decoder
 	list hpack.List
@@ -42,9 +42,9 @@ func newDecoder() *decoder {
 	return &decoder{Decoder: hpack.NewDecoder(hpack.NewInterner(tag), tableLimit)}
 }
 
-const maxList = 1 << 20 // bytes of the fields of one block
+const maxList = 1 << 20 // bytes of fields per block
 
-// decode reads one complete block.
+// decode decodes one complete block.
 func (d *decoder) decode(b []byte) (h Headers, err error) {
 	d.list.Reset()
 	err = d.Decode(b, &d.list, maxList)

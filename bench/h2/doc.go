@@ -1,10 +1,9 @@
-// Package h2 is as much HTTP/2 as a load generator and a backend need, and no
-// more: it writes and reads the frames of gRPC calls for one or two hundred
-// nanoseconds each, so that what a benchmark measures is the proxy between them.
+// Package h2 implements the part of HTTP/2 that a load generator and a backend need: it writes and reads the frames of
+// gRPC calls in one or two hundred nanoseconds each, so that a benchmark measures the proxy between them.
 //
-// It is not a library for anything else. It trusts its peer: it keeps the rules
-// (flow control, SETTINGS and PING acknowledgement, header coding state) but
-// checks few of them, and every surprise ends the connection with an error.
+// It is not meant for other uses. It trusts its peer: it follows the rules (flow control, acknowledgement of SETTINGS
+// and PING, header compression state) but verifies few of them, and an unexpected frame ends the connection with an
+// error.
 //
 //	frame.go    frames in bytes
 //	parser.go   bytes in, frames out

@@ -12,11 +12,9 @@ const (
 	staticEntries = 61
 )
 
-// encoder writes header blocks of a few fixed fields and one that changes with
-// every block, as grpc-go's encoder would: static entries indexed; the others
-// literal with incremental indexing, and indexed for as long as they stay in the
-// table. The changing field pushes the fixed ones out again and again, as it does
-// in life.
+// encoder writes header blocks of a few fixed fields and one that differs in every block, as grpc-go's encoder would:
+// static entries indexed; the others literal with incremental indexing, and indexed as long as they stay in the table.
+// The changing field keeps evicting the fixed ones, as it does in production.
 type encoder struct {
 	fixed []fixedField
 	live  fifo[tableEntry] // oldest first
@@ -24,13 +22,13 @@ type encoder struct {
 	inserted int // entries ever inserted; number n has index 61+inserted-n+1
 	size     int
 	limit    int
-	resized  bool // the peer changed the limit: the next block must say so
+	resized  bool // the peer changed the limit: the next block must announce it
 
 	timeoutAt int // number of the newest grpc-timeout entry
 }
 
 type fixedField struct {
-	static byte   // index in the static table of the whole field, or 0
+	static byte   // index of the whole field in the static table, or 0
 	coded  []byte // literal representation after its first byte's pattern
 	name   byte   // index of the name in the static table, or 0
 	size   int
@@ -44,7 +42,7 @@ type tableEntry struct {
 
 func newEncoder() *encoder { return &encoder{limit: tableLimit} }
 
-// add declares a field and returns what to give to append.
+// add declares a field and returns its index for append.
 func (e *encoder) add(name, value string) int {
 	f := fixedField{size: len(name) + len(value) + entryOverhead}
 	f.static, f.name = staticIndex(name, value)
@@ -68,7 +66,7 @@ func staticIndex(name, value string) (whole, named byte) {
 	return whole, whole
 }
 
-// setLimit follows the peer's SETTINGS_HEADER_TABLE_SIZE.
+// setLimit applies the peer's SETTINGS_HEADER_TABLE_SIZE.
 func (e *encoder) setLimit(n int) {
 	n = min(n, tableLimit)
 	if n == e.limit {
@@ -78,7 +76,7 @@ func (e *encoder) setLimit(n int) {
 	e.evict(0)
 }
 
-// begin must come before the fields of each block.
+// begin must be called before the fields of each block.
 func (e *encoder) begin(dst []byte) []byte {
 	if e.resized {
 		e.resized = false

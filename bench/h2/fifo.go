@@ -1,6 +1,6 @@
 package h2
 
-// fifo is a queue that stops allocating once it has seen its longest length.
+// fifo is a queue that stops allocating once it has reached its greatest length.
 type fifo[T any] struct {
 	buf  []T
 	head int

@@ -2,7 +2,7 @@ package h2
 
 import "encoding/binary"
 
-// Preface opens a client's side of a connection (RFC 9113 §3.4).
+// Preface is the start of a client's connection (RFC 9113 §3.4).
 const Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 // Frame types (RFC 9113 §6).
@@ -28,7 +28,7 @@ const (
 	flagPriority   = 0x20
 )
 
-// Settings that the package sends or minds (RFC 9113 §6.5.2).
+// Settings that the package sends or obeys (RFC 9113 §6.5.2).
 const (
 	settingHeaderTableSize = 1
 	settingMaxStreams      = 3
@@ -38,7 +38,7 @@ const (
 
 const (
 	frameHeaderLen = 9
-	minMaxFrame    = 16384 // bytes of payload that every peer accepts
+	minMaxFrame    = 16384 // bytes of payload that every peer must accept
 	defaultWindow  = 65535 // bytes, before any SETTINGS or WINDOW_UPDATE
 	codeCancel     = 8     // RST_STREAM CANCEL
 )

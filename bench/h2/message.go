@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// The capability protocol's doc dialect, as far as it is benchmarked.
+// Methods of the capability protocol's doc dialect that are measured.
 const (
 	PathInvoke = "/selu.capability.Capability/Invoke"
-	// PathLegacy is of the legacy dialect, whose request has the same first fields.
+	// PathLegacy is the method of the legacy dialect. Its request has the same first fields.
 	PathLegacy   = "/selu.capability.v1.CapabilityService/Invoke"
 	PathStream   = "/selu.capability.Capability/StreamInvoke"
 	PathHealth   = "/selu.capability.Capability/Healthcheck"
@@ -18,24 +18,23 @@ const (
 	PathDownload = "/selu.capability.Capability/DownloadOutputArtifact"
 )
 
-// Work tells the backend what to answer. It travels as the request's first field,
-// tool_name or artifact_id.
+// Work describes a response of the backend. It is sent as the request's first field, tool_name or artifact_id.
 type Work struct {
 	Kind  WorkKind
-	Count int // messages; for Paced, a second
-	Size  int // bytes of payload in each
+	Count int // messages; with Paced, messages a second
+	Size  int // bytes of payload per message
 }
 
-// WorkKind is a kind of answer.
+// WorkKind is a kind of response.
 type WorkKind string
 
 // The kinds.
 const (
 	ReplyWork    WorkKind = "reply"    // one InvokeResponse
-	ChunksWork   WorkKind = "chunks"   // Count pieces, as fast as they go
-	PacedWork    WorkKind = "paced"    // Count pieces a second until the client leaves
-	IdleWork     WorkKind = "idle"     // Count pieces, then silence
-	ArtifactWork WorkKind = "artifact" // Count pieces of an artifact
+	ChunksWork   WorkKind = "chunks"   // Count chunks, as fast as possible
+	PacedWork    WorkKind = "paced"    // Count chunks a second until the client leaves
+	IdleWork     WorkKind = "idle"     // Count chunks, then silence
+	ArtifactWork WorkKind = "artifact" // Count chunks of an artifact
 )
 
 func (w Work) String() string { return fmt.Sprintf("%s_%d_%d", w.Kind, w.Count, w.Size) }
@@ -45,7 +44,7 @@ const (
 	maxWorkSize  = 16 << 20 // bytes
 )
 
-// ParseWork reads what String writes.
+// ParseWork parses the result of String.
 func ParseWork(s string) (Work, error) {
 	parts := strings.Split(s, "_")
 	if len(parts) != 3 {
@@ -64,7 +63,7 @@ func ParseWork(s string) (Work, error) {
 	return Work{}, fmt.Errorf("work %q: unknown kind", s)
 }
 
-const prefixLen = 5 // gRPC: compressed flag, length
+const prefixLen = 5 // gRPC: compressed flag and length
 
 // InvokeRequest returns a prefixed InvokeRequest with size bytes of args_json.
 func InvokeRequest(w Work, capability, session string, size int) []byte {
@@ -77,8 +76,7 @@ func InvokeRequest(w Work, capability, session string, size int) []byte {
 // DownloadRequest returns a prefixed DownloadOutputArtifactRequest.
 func DownloadRequest(w Work) []byte { return prefixed(appendField(nil, 1, []byte(w.String()))) }
 
-// UploadChunk returns a prefixed UploadInputArtifactChunk of the doc dialect. The names
-// come with the first chunk only.
+// UploadChunk returns a prefixed UploadInputArtifactChunk of the doc dialect. Only the first chunk has the names.
 func UploadChunk(size int, first bool) []byte {
 	m := appendField(nil, 1, filler(size))
 	if first {
@@ -88,7 +86,7 @@ func UploadChunk(size int, first bool) []byte {
 	return prefixed(m)
 }
 
-// Uploaded is the artifact that responses to uploads name. It can be downloaded.
+// Uploaded is the artifact id in responses to uploads. It can be downloaded.
 var Uploaded = Work{Kind: ArtifactWork, Count: 32, Size: 256 << 10}
 
 // UploadReply returns a prefixed UploadInputArtifactResponse.
@@ -115,11 +113,11 @@ func ArtifactChunk(size int, done bool) []byte {
 	return prefixed(m)
 }
 
-// HealthReply returns a prefixed response to Healthcheck that says ready.
+// HealthReply returns a prefixed health response with the status ready.
 func HealthReply() []byte { return prefixed([]byte{1 << 3, 1}) }
 
-// FirstField returns the first field of the prefixed message at the start of b,
-// which must be a string: ok is false while b is too short for it.
+// FirstField returns the first field of the prefixed message at the start of b, which must be a string. ok is false if
+// b is too short.
 func FirstField(b []byte) (value []byte, ok bool, err error) {
 	if len(b) < prefixLen+2 {
 		return nil, false, nil
@@ -150,7 +148,7 @@ func appendField(b []byte, number int, value []byte) []byte {
 	return append(b, value...)
 }
 
-// filler returns a JSON string of size bytes, which both args_json and chunks may hold.
+// filler returns a JSON string of size bytes, valid in args_json and in chunks.
 func filler(size int) []byte {
 	if size < 2 {
 		return []byte(strings.Repeat("1", size))

@@ -6,9 +6,8 @@ import (
 	"fmt"
 )
 
-// frames is told what a parser finds. data may get one DATA frame in parts: size
-// is the whole payload's length with the first part and 0 with the others, end
-// comes with the last.
+// frames receives the parsed frames. data may receive one DATA frame in parts: size is the length of the whole payload
+// with the first part and 0 with the others, and end is set with the last.
 type frames interface {
 	data(stream uint32, part []byte, size int, end bool) error
 	headers(stream uint32, block []byte, end bool) error
@@ -20,21 +19,21 @@ var (
 	errShortFrame = errors.New("h2: frame too short")
 )
 
-// parser cuts a stream of bytes into frames. DATA goes through in place; other
-// frames are put together first when a read cuts them.
+// parser splits a stream of bytes into frames. DATA is passed on in place; other frames are assembled first if a read
+// cuts them.
 type parser struct {
-	rest  []byte // start of a frame that has not come whole
-	block []byte // header block that continues
+	rest  []byte // start of an incomplete frame
+	block []byte // start of an incomplete header block
 
 	blockStream uint32
 	blockEnd    bool
 
-	body       int // payload bytes still to come of the DATA frame being read
+	body       int // payload bytes of the current DATA frame that are still to be received
 	bodyStream uint32
 	bodyEnd    bool
 }
 
-// feed gives the frames in b to to. b may be reused afterwards.
+// feed passes the frames in b to to. The caller may reuse b afterwards.
 func (p *parser) feed(b []byte, to frames) error {
 	for len(b) > 0 {
 		if p.body > 0 {
@@ -72,8 +71,8 @@ func (p *parser) feed(b []byte, to frames) error {
 	return nil
 }
 
-// complete moves bytes from b to rest until rest is a whole frame, or the header
-// of a DATA frame. It says how many it took and whether that was enough.
+// complete moves bytes from b to rest until rest holds a whole frame, or the header of a DATA frame. It returns the
+// number of bytes and whether that was enough.
 func (p *parser) complete(b []byte) (int, bool) {
 	took := 0
 	if missing := frameHeaderLen - len(p.rest); missing > 0 {
@@ -94,8 +93,7 @@ func (p *parser) complete(b []byte) (int, bool) {
 
 func frameSize(b []byte) int { return int(b[0])<<16 | int(b[1])<<8 | int(b[2]) }
 
-// frame handles the frame at the start of b and says how long it is; 0 means that
-// more bytes are needed.
+// frame handles the frame at the start of b and returns its length, or 0 if more bytes are needed.
 func (p *parser) frame(b []byte, to frames) (int, error) {
 	if len(b) < frameHeaderLen {
 		return 0, nil
@@ -140,7 +138,7 @@ func (p *parser) frame(b []byte, to frames) (int, error) {
 	return n, to.control(kind, flags, stream, payload)
 }
 
-// headerBlock takes padding and priority off a HEADERS payload.
+// headerBlock strips padding and priority from a HEADERS payload.
 func headerBlock(payload []byte, flags byte) ([]byte, error) {
 	pad := 0
 	if flags&flagPadded != 0 {

@@ -1,13 +1,12 @@
 package h2
 
-// Body is what a stream sends: Count messages, Msg over and over, the last of them
-// Last where that is set. Messages carry their gRPC prefix. Each begins a DATA
-// frame of its own.
+// Body is the content of a stream: Count copies of Msg, of which the last is Last if that is set. Messages include
+// their gRPC prefix. Each starts a new DATA frame.
 type Body struct {
 	Msg   []byte
 	Count int
 	Last  []byte
-	Open  bool // do not end the stream after Count messages: Extend may add more
+	Open  bool // keep the stream open after Count messages: Extend may add more
 }
 
 func (b *Body) next() []byte {
@@ -17,10 +16,10 @@ func (b *Body) next() []byte {
 	return b.Msg
 }
 
-// roomWanted is how many bytes Out may hold before Pump lets them be sent first.
+// roomWanted is the size of Out, in bytes, at which Pump stops so that Out is sent first.
 const roomWanted = 128 << 10
 
-// Send gives a stream its body. What fits goes to Out at once, behind the headers.
+// Send sets the body of a stream. What fits is appended to Out at once, after the headers.
 func (s *Session) Send(st *Stream, body Body) {
 	st.body = body
 	if body.Count == 1 && s.sending.len() == 0 {
@@ -29,8 +28,7 @@ func (s *Session) Send(st *Stream, body Body) {
 	s.enqueue(st)
 }
 
-// Extend adds n messages to a stream whose body is Open. It reports false when the
-// stream is over.
+// Extend adds n messages to a stream whose body is Open. It returns false if the stream has ended.
 func (s *Session) Extend(st *Stream, n int) bool {
 	if st.gone {
 		return false
@@ -40,8 +38,8 @@ func (s *Session) Extend(st *Stream, n int) bool {
 	return true
 }
 
-// Pump appends to Out what the windows allow, one frame of each stream in turn,
-// and says whether it stopped only because Out is long.
+// Pump appends to Out what the windows allow, one frame of each stream in turn. It reports whether it stopped only
+// because Out is full.
 func (s *Session) Pump() (more bool) {
 	for s.sending.len() > 0 && s.window > 0 {
 		if len(s.Out) >= roomWanted {
@@ -98,7 +96,7 @@ func (s *Session) sendFrame(st *Stream) {
 	s.endLocal(st)
 }
 
-// widen adds to the window of a stream, or with id 0 of the connection.
+// widen adds to the window of a stream, or of the connection if id is 0.
 func (s *Session) widen(id uint32, n int64) {
 	if id == 0 {
 		s.window += n

@@ -6,26 +6,26 @@ import (
 	"fmt"
 )
 
-// Config of a session.
+// Config configures a session.
 type Config struct {
 	Client       bool
-	StreamWindow int // bytes a peer may send on a stream unasked; default 65535
-	ConnWindow   int // the same for the connection; default 65535, the least possible
-	MaxStreams   int // a server's SETTINGS_MAX_CONCURRENT_STREAMS; 0 announces none
+	StreamWindow int // initial receive window of a stream; default 65535
+	ConnWindow   int // receive window of the connection; default 65535, the minimum
+	MaxStreams   int // SETTINGS_MAX_CONCURRENT_STREAMS of a server; 0 announces none
 }
 
-// Events is told what the peer does. It runs inside Feed and may call the session.
+// Events receives what the peer sends. Its methods run inside Feed and may call the session.
 type Events interface {
 	Headers(st *Stream, h Headers, end bool) error
-	// Data may get a DATA frame in parts; p is valid during the call.
+	// Data may receive a DATA frame in parts; p is valid only during the call.
 	Data(st *Stream, p []byte, end bool) error
 	Reset(st *Stream, code uint32) error
 }
 
-// Session is one HTTP/2 connection without its socket: what came in goes to Feed,
-// what should go out is appended to Out. It is not safe for concurrent use.
+// Session is an HTTP/2 connection without its socket: input goes to Feed, and output is appended to Out. It is not safe
+// for concurrent use.
 type Session struct {
-	Out []byte // the owner sends it and cuts it to length 0
+	Out []byte // the owner sends it and truncates it to length 0
 
 	cfg    Config
 	events Events
@@ -33,28 +33,28 @@ type Session struct {
 	enc    *encoder
 	dec    *decoder
 
-	preface int // bytes of the client's preface still to come
+	preface int // bytes of the client's preface still to be received
 	nextID  uint32
 	streams map[uint32]*Stream
 	free    []*Stream
-	sending fifo[*Stream] // streams with a body to send, taking turns
+	sending fifo[*Stream] // streams with a body to send, in round-robin order
 
 	window      int64 // bytes that may be sent on the connection
 	peerInitial int64
 	peerFrame   int
 	peerStreams uint32
 	settled     bool
-	uncredited  int // DATA bytes received and not yet given back by WINDOW_UPDATE
+	uncredited  int // DATA bytes received and not yet credited by WINDOW_UPDATE
 	trailers    []int
 }
 
 // Stream is one call. The session reuses it after its end.
 type Stream struct {
 	ID    uint32
-	Value any // the owner's
+	Value any // for the owner's use
 
 	body       Body
-	off        int // bytes sent of the message that is being sent
+	off        int // bytes of the current message that have been sent
 	window     int64
 	uncredited int
 	queued     bool
@@ -63,7 +63,7 @@ type Stream struct {
 	gone       bool
 }
 
-// NewSession returns a session whose Out holds its opening frames.
+// NewSession returns a session with its opening frames in Out.
 func NewSession(cfg Config, events Events) *Session {
 	if cfg.StreamWindow == 0 {
 		cfg.StreamWindow = defaultWindow
@@ -92,19 +92,19 @@ func NewSession(cfg Config, events Events) *Session {
 	return s
 }
 
-// Field declares a header field that blocks of this session will hold.
+// Field declares a header field for blocks of this session.
 func (s *Session) Field(name, value string) int { return s.enc.add(name, value) }
 
-// Trailers declares the fields that end a server's streams.
+// Trailers declares the trailers of a server's streams.
 func (s *Session) Trailers(fields ...int) { s.trailers = fields }
 
-// Settled says whether the peer's SETTINGS have come, and how many streams they allow.
+// Settled reports whether the peer's SETTINGS have been received, and how many streams they allow.
 func (s *Session) Settled() (streams uint32, ok bool) { return s.peerStreams, s.settled }
 
-// Streams says how many streams are open.
+// Streams returns the number of open streams.
 func (s *Session) Streams() int { return len(s.streams) }
 
-// Feed takes bytes from the peer. After an error the session is of no more use.
+// Feed processes bytes from the peer. After an error, the session is unusable.
 func (s *Session) Feed(p []byte) error {
 	if s.preface > 0 {
 		n := min(s.preface, len(p))
@@ -118,8 +118,7 @@ func (s *Session) Feed(p []byte) error {
 	return s.parser.feed(p, s)
 }
 
-// Open starts a client's stream: HEADERS, and the body behind it. timeout is the
-// value of grpc-timeout, "" for none.
+// Open starts a client's stream: HEADERS, then the body. timeout is the value of grpc-timeout; "" sends none.
 func (s *Session) Open(fields []int, timeout string, body Body) *Stream {
 	st := s.newStream(s.nextID)
 	s.nextID += 2
@@ -136,13 +135,13 @@ func (s *Session) Open(fields []int, timeout string, body Body) *Stream {
 	return st
 }
 
-// Reply starts a server's answer: HEADERS, the body, and the trailers at its end.
+// Reply starts a server's response: HEADERS, the body, and the trailers at its end.
 func (s *Session) Reply(st *Stream, fields []int, body Body) {
 	s.block(st.ID, fields, 0)
 	s.Send(st, body)
 }
 
-// ReplyTrailers answers with a block that is headers and trailers at once.
+// ReplyTrailers sends a response of trailers only.
 func (s *Session) ReplyTrailers(st *Stream, fields []int) {
 	s.block(st.ID, fields, flagEndStream)
 	s.endLocal(st)
@@ -163,7 +162,7 @@ func (s *Session) block(id uint32, fields []int, flags byte) {
 	s.closeHeaders(at, id, flags)
 }
 
-// closeHeaders writes the frame header of the block that began at at.
+// closeHeaders writes the frame header of the block that starts at at.
 func (s *Session) closeHeaders(at int, id uint32, flags byte) {
 	appendFrameHeader(s.Out[:at], len(s.Out)-at-frameHeaderLen, frameHeaders, flagEndHeaders|flags, id)
 }
@@ -178,7 +177,7 @@ func (s *Session) newStream(id uint32) *Stream {
 	return st
 }
 
-// drop forgets a stream. One that waits for its turn to send is reused after that.
+// drop removes a stream. If the stream is queued for sending, it is reused later.
 func (s *Session) drop(st *Stream) {
 	if st.gone {
 		return
@@ -197,7 +196,7 @@ func (s *Session) endLocal(st *Stream) {
 	}
 }
 
-// data, headers and control are what the parser calls.
+// data, headers and control are called by the parser.
 
 func (s *Session) data(id uint32, part []byte, size int, end bool) error {
 	if s.uncredited += size; s.uncredited >= s.cfg.ConnWindow/2 {
@@ -206,7 +205,7 @@ func (s *Session) data(id uint32, part []byte, size int, end bool) error {
 	}
 	st := s.streams[id]
 	if st == nil {
-		return nil // reset by us; its last frames were on the way
+		return nil // reset locally; the frames were already in flight
 	}
 	if st.uncredited += size; st.uncredited >= s.cfg.StreamWindow/2 && !end {
 		s.Out = appendUint32Frame(s.Out, frameWindowUpdate, id, uint32(st.uncredited))
@@ -237,8 +236,7 @@ func (s *Session) headers(id uint32, block []byte, end bool) error {
 	return s.events.Headers(st, h, end)
 }
 
-// endRemote notes that the peer has ended st. The stream may be reused as soon as
-// the event that is due now has been handled.
+// endRemote records that the peer has ended st. The stream may be reused as soon as the current event has been handled.
 func (s *Session) endRemote(st *Stream) {
 	st.remoteEnd = true
 	if s.cfg.Client || st.localEnd {

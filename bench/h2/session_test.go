@@ -14,7 +14,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// recorder keeps what a session is told.
+// recorder records the events of a session.
 type recorder struct {
 	session *h2.Session
 	headers []h2.Headers
@@ -58,8 +58,7 @@ func newSession(cfg h2.Config) *recorder {
 	return r
 }
 
-// exchange moves bytes between two sessions, in pieces cut at random, until both
-// have nothing to say.
+// exchange moves bytes between two sessions, in pieces of random size, until both have no output.
 func exchange(t *testing.T, rng *rand.Rand, a, b *recorder) {
 	t.Helper()
 	for {
@@ -86,8 +85,7 @@ func deliver(t *testing.T, rng *rand.Rand, from, to *recorder) int {
 	return len(out)
 }
 
-// TestBodiesArriveThroughAnyWindows: every byte arrives and every stream ends once, with
-// all sizes of windows and reads.
+// TestBodiesArriveThroughAnyWindows: every byte arrives and every stream ends once, with windows and reads of any size.
 func TestBodiesArriveThroughAnyWindows(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(30) {
@@ -113,11 +111,11 @@ func TestBodiesArriveThroughAnyWindows(t *testing.T) {
 			}
 			exchange(t, rng, client, server)
 			if server.ended != streams || client.ended != streams || client.resets+server.resets != 0 {
-				t.Fatalf("%d requests and %d answers ended, want %d", server.ended, client.ended, streams)
+				t.Fatalf("%d requests and %d responses ended, want %d", server.ended, client.ended, streams)
 			}
 			for id, n := range server.data {
 				if n != 3*len(request) {
-					t.Errorf("stream %d brought %d bytes, want %d", id, n, 3*len(request))
+					t.Errorf("stream %d received %d bytes, want %d", id, n, 3*len(request))
 				}
 				if want := len(answer)*(count-1) + 1; client.data[id] != want {
 					t.Errorf("stream %d answered %d bytes, want %d", id, client.data[id], want)
@@ -130,7 +128,7 @@ func TestBodiesArriveThroughAnyWindows(t *testing.T) {
 	}
 }
 
-// blocks cuts the header blocks out of what a session wrote.
+// blocks extracts the header blocks from the output of a session.
 func blocks(t *testing.T, out []byte) [][]byte {
 	t.Helper()
 	var found [][]byte
@@ -145,7 +143,7 @@ func blocks(t *testing.T, out []byte) [][]byte {
 	return found
 }
 
-// The generator's header blocks are byte for byte those of grpc-go's encoder.
+// TestEncodesLikeGRPCGo: the generator's header blocks are byte for byte those of grpc-go's encoder.
 func TestEncodesLikeGRPCGo(t *testing.T) {
 	t.Parallel()
 	fields := []hpack.HeaderField{
@@ -185,7 +183,7 @@ func TestEncodesLikeGRPCGo(t *testing.T) {
 	}
 }
 
-// headersFrame returns a HEADERS frame, or one and CONTINUATIONs of at most size bytes.
+// headersFrame returns a HEADERS frame, or with CONTINUATION frames of at most size bytes each.
 func headersFrame(stream uint32, block []byte, size int) []byte {
 	var b []byte
 	for kind := byte(1); ; kind = 9 {
@@ -203,7 +201,7 @@ func headersFrame(stream uint32, block []byte, size int) []byte {
 	}
 }
 
-// A proxy's encoder may index what it likes, change its table, and cut blocks.
+// A proxy's encoder may index any field, change its table, and split blocks.
 func TestDecodesAnyEncoder(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(7, 7))

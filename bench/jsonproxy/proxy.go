@@ -19,16 +19,16 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// MetricsPath is where the process's metrics are, those of its allocations among them.
+// MetricsPath is the path of the process's metrics, including its allocations.
 const MetricsPath = "/metrics"
 
-// Proxy answers POST /v1/capabilities/{capability_id}/invoke with what one backend answers to Invoke.
+// Proxy serves POST /v1/capabilities/{capability_id}/invoke with Invoke of one backend.
 type Proxy struct {
 	server *http.Server
 	conn   *grpc.ClientConn
 }
 
-// New returns a proxy to a backend's address.
+// New returns a proxy to the backend at an address.
 func New(backend string) (*Proxy, error) {
 	conn, err := grpc.NewClient("passthrough:///"+backend, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -51,7 +51,7 @@ func New(backend string) (*Proxy, error) {
 		nil
 }
 
-// Serve accepts until Close.
+// Serve accepts connections until Close.
 func (p *Proxy) Serve(ln net.Listener) error {
 	if err := p.server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
 		return err
@@ -59,13 +59,13 @@ func (p *Proxy) Serve(ln net.Listener) error {
 	return nil
 }
 
-// Close ends every call and connection.
+// Close ends all calls and connections.
 func (p *Proxy) Close() {
 	_ = p.server.Close()
 	_ = p.conn.Close()
 }
 
-// gateway calls the backend in its own messages, which have the same fields.
+// gateway calls the backend with the backend's own messages, which have the same fields.
 type gateway struct {
 	capgatepb.UnimplementedGatewayServer
 	capability docpb.CapabilityClient

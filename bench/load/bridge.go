@@ -30,7 +30,7 @@ func dialTLS(cfg *Config) (int, error) {
 	}
 	size := 64 << 10
 	if cfg.Mode == Idle {
-		size = 2 << 10 // of each of thousands of connections
+		size = 2 << 10 // per connection, of which there may be thousands
 	}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -8,14 +8,14 @@ import (
 	"github.com/capgate/capgate/bench/loop"
 )
 
-// caller is one connection, of either protocol.
+// caller is one connection over HTTP/2 or HTTP/1.1.
 type caller interface {
 	loop.Handler
 	attach(*loop.Conn)
 	start(now time.Time)
-	settled() (streams uint32, ok bool) // whether calls may start, and how many at once
-	limit() int                         // calls that the run may have open on it
-	open() int                          // calls that it has
+	settled() (streams uint32, ok bool) // whether calls may start, and the peer's stream limit
+	limit() int                         // open calls that the run allows on it
+	open() int                          // open calls
 }
 
 func newCaller(r *run) caller {
@@ -44,7 +44,7 @@ func newClient(r *run) *client {
 	return c
 }
 
-// start opens a call.
+// start starts a call.
 func (c *client) start(now time.Time) {
 	body, timeout := c.run.requests.take()
 	p := &pending{}
@@ -150,7 +150,7 @@ func (c *client) Reset(st *h2.Stream, code uint32) error {
 	return nil
 }
 
-// ended counts a call, and in a closed loop starts the next.
+// ended counts a call, and in a closed loop starts the next one.
 func (c *client) ended(p *pending, good bool) {
 	now := time.Now()
 	c.inflight--

@@ -7,21 +7,21 @@ import (
 	"github.com/capgate/capgate/bench/h2"
 )
 
-// Mode is how calls follow each other.
+// Mode determines when calls start.
 type Mode string
 
 // The modes.
 const (
-	Closed Mode = "closed" // a call that ends is followed by the next
-	Open   Mode = "open"   // Rate calls a second, each at its own time
-	Hold   Mode = "hold"   // streams are opened once and kept
-	Idle   Mode = "idle"   // connections have a call each, and are kept
+	Closed Mode = "closed" // each call starts when the previous one has ended
+	Open   Mode = "open"   // Rate calls a second, at fixed times
+	Hold   Mode = "hold"   // streams are opened once and kept open
+	Idle   Mode = "idle"   // connections are kept open after one call each
 
 	// Handshakes opens connections over TLS one after the other, each until the server's SETTINGS.
 	Handshakes Mode = "handshakes"
 )
 
-// Method is which RPC is called.
+// Method is the called RPC.
 type Method string
 
 // The methods.
@@ -33,49 +33,49 @@ const (
 	Upload   Method = "upload"
 )
 
-// Turn is when a generator runs on a core that it shares.
+// Turn is the scheduling priority of a generator on a core that it shares.
 type Turn uint8
 
 // The turns.
 const (
-	Fair  Turn = iota // as any process
-	Last              // when nobody else wants to
-	First             // at once, so that it does not measure its own wait. Needs root
+	Fair  Turn = iota // like any process
+	Last              // only when no other process is runnable
+	First             // before all others, so that it does not measure its own wait; requires root
 )
 
-// Config of one window. It travels to the generator's process as JSON.
+// Config configures one window. It is sent to the generator's process as JSON.
 type Config struct {
 	Target netip.AddrPort
-	TLS    bool  // without verifying the certificate
+	TLS    bool  // the certificate is not verified
 	JSON   *JSON // JSON requests instead of gRPC calls, from the same hand-made generator; Closed or Open only
 
 	Mode         Mode
 	Method       Method
-	Work         h2.Work       // what the backend answers; ignored by Upload
+	Work         h2.Work       // the backend's response; ignored by Upload
 	RequestSize  int           // bytes of arguments, or of an upload's chunk
-	Chunks       int           // of an upload
+	Chunks       int           // chunks of an upload
 	Conns        int           // connections, default 1
 	Streams      int           // calls in flight on each (Closed), or most streams on each (Hold); default 1
 	Rate         int           // calls a second (Open)
 	Held         int           // streams (Hold)
-	Key          string        // API key; "" shows none
-	Header       [][2]string   // further fields of each call, names in lower case
-	Flood        bool          // calls that are refused, or cannot start in time, are no errors
-	Turn         Turn          // among those that need the core
+	Key          string        // API key; "" sends none
+	Header       [][2]string   // further fields of each call; names in lower case
+	Flood        bool          // calls that are rejected, or cannot start in time, are not errors
+	Turn         Turn          // default Fair
 	Capability   string        // default weather
 	Capabilities int           // more than 1: calls go in turn to <Capability>-0, -1, …
-	Warm         time.Duration // before measuring
-	Window       time.Duration // measured
-	Settle       time.Duration // Hold: between the last stream's first message and reading memory
+	Warm         time.Duration // time before the measurement
+	Window       time.Duration // duration of the measurement
+	Settle       time.Duration // Hold: time between the last stream's first message and the reading of the memory
 
 	StreamWindow int // flow control, bytes; default 256 KiB
 	ConnWindow   int // default 4 MiB
 
-	Proxy   int // process to watch, 0 for none
-	Backend int // the same
+	Proxy   int // process to watch; 0 for none
+	Backend int // likewise
 }
 
-// JSON is a request that is repeated. Its response must have the status 200.
+// JSON is a repeated request. Its response must have the status 200.
 type JSON struct {
 	Path   string
 	Body   []byte
@@ -84,26 +84,26 @@ type JSON struct {
 	HTTP1  bool   // over HTTP/1.1 with keep-alive, one request at a time on each connection; else over HTTP/2
 }
 
-// Result of one window.
+// Result is the result of one window.
 type Result struct {
 	Seconds float64
-	Calls   int64 // ended in the window
-	Bytes   int64 // of DATA received in it, or for Upload sent
-	Total   int64 // calls that ended well in the whole run, warming up and draining included
-	Errors  int64 // calls that ended badly, in the whole run
-	Refused int64 // Flood: calls that were refused, in the whole run
+	Calls   int64 // calls that ended in the window
+	Bytes   int64 // bytes of DATA received in the window, or for Upload sent
+	Total   int64 // successful calls of the whole run, including warm-up and drain
+	Errors  int64 // failed calls of the whole run
+	Refused int64 // Flood: rejected calls of the whole run
 	Problem string
 
 	P50, P99, P999 time.Duration // of the calls that ended in the window
 
 	ProxyCPU, BackendCPU, LoadCPU time.Duration // in the window
-	OtherCPU, Stolen              time.Duration // the rest of the machine
+	OtherCPU, Stolen              time.Duration // the rest of the machine; taken by the hypervisor
 
-	Opened               int   // Hold: streams that had their first message
-	OpenedConns          int   // on so many connections; Idle: connections that had their call
+	Opened               int   // Hold: streams that have received their first message
+	OpenedConns          int   // Hold: connections of these streams; Idle: connections whose call has ended
 	RSSBefore, RSSOpened int64 // bytes, of the proxy: before the first connection, and with all of them open
 
-	Negotiated string // Handshakes: what the first connection agreed on
+	Negotiated string // Handshakes: the parameters that the first connection negotiated
 }
 
 func (c *Config) setDefaults() {

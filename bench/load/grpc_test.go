@@ -13,8 +13,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// viaGRPCGo puts a grpc-go server and a grpc-go client between generator and
-// backend: both sides' frames must satisfy them.
+// viaGRPCGo puts a grpc-go server and a grpc-go client between generator and backend, to check the frames of both.
 func viaGRPCGo(t *testing.T) netip.AddrPort {
 	t.Helper()
 	p, err := grpcproxy.New(serve(t, backend.Config{}).String())
@@ -22,7 +21,7 @@ func viaGRPCGo(t *testing.T) netip.AddrPort {
 	return served(t, p)
 }
 
-// served is where a proxy listens until the test ends.
+// served returns the address of a proxy that runs until the end of the test.
 func served(t *testing.T, p interface {
 	Serve(net.Listener) error
 	Close()

@@ -10,15 +10,15 @@ import (
 	"github.com/capgate/capgate/bench/h2"
 )
 
-// clientTLS returns the same offer to every server: TLS 1.3 with X25519, and no resumption. The certificate is one
-// that the benchmark has just made.
+// clientTLS returns the configuration for all servers: TLS 1.3 with X25519, without resumption. The benchmark created
+// the certificate itself.
 func clientTLS() *tls.Config {
 	return &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS13,
 		CurvePreferences: []tls.CurveID{tls.X25519}}
 }
 
-// handshakes counts connections over TLS. The client's part of a handshake costs about as much as the server's: read
-// the proxy's processor time, not how many there were.
+// handshakes counts connections over TLS. The client's part of a handshake costs about as much as the server's, so only
+// the proxy's processor time is meaningful, not the rate.
 type handshakes struct {
 	cfg *Config
 
@@ -28,7 +28,7 @@ type handshakes struct {
 	measuring bool
 }
 
-// runHandshakes does one window, with a connection at a time in each of Conns goroutines.
+// runHandshakes runs one window, in which each of Conns goroutines opens one connection at a time.
 func runHandshakes(cfg Config) (Result, error) {
 	h := &handshakes{cfg: &cfg}
 	ctx, stop := context.WithCancel(context.Background())
@@ -49,7 +49,8 @@ func runHandshakes(cfg Config) (Result, error) {
 	return h.res, err
 }
 
-// connect makes a connection and waits for the first byte of HTTP/2: the server has finished its part then.
+// connect opens a connection and waits for the first byte of HTTP/2, which the server sends after its part of the
+// handshake.
 func (h *handshakes) connect(ctx context.Context) (string, error) {
 	dialer := tls.Dialer{Config: clientTLS()}
 	conn, err := dialer.DialContext(ctx, "tcp", h.cfg.Target.String())
@@ -66,7 +67,7 @@ func (h *handshakes) connect(ctx context.Context) (string, error) {
 	}
 	var first [1]byte
 	if _, err := conn.Read(first[:]); err != nil {
-		return "", fmt.Errorf("no SETTINGS came: %w", err)
+		return "", fmt.Errorf("no SETTINGS received: %w", err)
 	}
 	state := conn.(*tls.Conn).ConnectionState()
 	return fmt.Sprintf("%s, %v, %s, certificate %v", tls.VersionName(state.Version), state.CurveID,
@@ -111,7 +112,7 @@ func (h *handshakes) measure() error {
 	return nil
 }
 
-// count sets whether handshakes that end are in the window.
+// count sets whether completed handshakes are counted.
 func (h *handshakes) count(on bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

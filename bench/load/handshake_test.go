@@ -19,7 +19,7 @@ func tlsServer(t *testing.T, http2 bool) netip.AddrPort {
 	return netip.MustParseAddrPort(server.Listener.Addr().String())
 }
 
-// Handshakes are counted, and the run tells what they agreed on.
+// TestHandshakes: handshakes are counted, and the result has the negotiated parameters.
 func TestHandshakes(t *testing.T) {
 	t.Parallel()
 	res, err := runUntil(load.Config{Target: tlsServer(t, true), Mode: load.Handshakes, Conns: 2, Window: window},
@@ -28,11 +28,12 @@ func TestHandshakes(t *testing.T) {
 		t.Fatalf("%+v, %v", res, err)
 	}
 	if !strings.HasPrefix(res.Negotiated, "TLS 1.3, X25519, TLS_") {
-		t.Errorf("the connections agreed on %q", res.Negotiated)
+		t.Errorf("the connections negotiated %q", res.Negotiated)
 	}
 }
 
-// A server without HTTP/2 fails each handshake: it has finished its part only with its SETTINGS.
+// TestHandshakesNeedHTTP2: every handshake with a server without HTTP/2 fails, because a handshake ends with the
+// server's SETTINGS.
 func TestHandshakesNeedHTTP2(t *testing.T) {
 	t.Parallel()
 	res, err := runUntil(load.Config{Target: tlsServer(t, false), Mode: load.Handshakes, Window: window},

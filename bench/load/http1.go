@@ -17,7 +17,7 @@ type http1 struct {
 	socket  *loop.Conn
 	request []byte
 	out     []byte
-	in      []byte // of a response that is not complete
+	in      []byte // start of an incomplete response
 	waiting bool
 	started time.Time
 }
@@ -77,7 +77,7 @@ func (c *http1) Read(p []byte) error {
 		}
 		return nil
 	case size < len(all) || !c.waiting:
-		return errors.New("bytes that belong to no response")
+		return errors.New("received bytes after the response")
 	}
 	good := status == "200"
 	if !good {
@@ -107,16 +107,17 @@ var (
 	chunkedCoding = []byte("transfer-encoding: chunked")
 )
 
-// maxResponse bounds what is kept of a response that does not end, in bytes.
+// maxResponse is the largest response, in bytes.
 const maxResponse = 32 << 20
 
-// responseSize returns the size of the response at the start of b and its status; 0 while it is not complete.
+// responseSize returns the size and the status of the response at the start of b. The size is 0 if the response is
+// incomplete.
 func responseSize(b []byte) (size int, status string, err error) {
 	const statusAt, statusEnd = len("HTTP/1.1 "), len("HTTP/1.1 200")
 	head := bytes.Index(b, headEnd)
 	switch {
 	case len(b) > maxResponse:
-		return 0, "", errors.New("the response does not end")
+		return 0, "", errors.New("the response is too large")
 	case head < 0:
 		return 0, "", nil
 	case head < statusEnd:
@@ -146,7 +147,7 @@ func responseSize(b []byte) (size int, status string, err error) {
 	return head + len(headEnd) + length, status, nil
 }
 
-// chunkedSize returns the size of a chunked body (RFC 9112 §7.1); 0 while it is not complete. There are no trailers.
+// chunkedSize returns the size of a chunked body (RFC 9112 §7.1), or 0 if it is incomplete. Trailers are not supported.
 func chunkedSize(body []byte) (int, error) {
 	for at := 0; ; {
 		line := bytes.Index(body[at:], lineEnd)

@@ -14,7 +14,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// viaGRPCGateway puts a process of grpc-gateway's handlers before the backend.
+// viaGRPCGateway puts a process with grpc-gateway's handlers in front of the backend.
 func viaGRPCGateway(t *testing.T) netip.AddrPort {
 	t.Helper()
 	p, err := jsonproxy.New(serve(t, backend.Config{}).String())
@@ -57,7 +57,7 @@ func TestJSONErrors(t *testing.T) {
 		cfg.Target = viaGRPCGateway(t)
 		res, err := load.Run(cfg)
 		said := res.Problem
-		if err != nil { // there were too many of them
+		if err != nil { // too many errors
 			said = err.Error()
 		}
 		if res.Calls > 0 || !strings.Contains(said, "404") {

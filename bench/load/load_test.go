@@ -13,7 +13,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// serve runs a backend for the length of the test.
+// serve runs a backend until the end of the test.
 func serve(t *testing.T, cfg backend.Config) netip.AddrPort {
 	t.Helper()
 	b, err := backend.New(cfg)
@@ -32,7 +32,7 @@ func serve(t *testing.T, cfg backend.Config) netip.AddrPort {
 
 const window = 300 * time.Millisecond
 
-// runUntil runs a load, again with a longer window while it has not had enough: a busy machine takes its time.
+// runUntil runs a load, and repeats it with a longer window until enough calls have ended on a busy machine.
 func runUntil(cfg load.Config, enough func(load.Result) bool) (res load.Result, err error) {
 	for {
 		res, err = load.Run(cfg)
@@ -47,7 +47,7 @@ func TestModes(t *testing.T) {
 	small := h2.Work{Kind: h2.ReplyWork, Count: 1, Size: 1024}
 	tests := map[string]struct {
 		cfg   load.Config
-		total int64 // calls that must end
+		total int64 // required number of calls
 	}{
 		"unary closed": {load.Config{Mode: load.Closed, Method: load.Invoke, Work: small, RequestSize: 1024, Conns: 4,
 			Streams: 16}, 4 * 16},
@@ -91,7 +91,7 @@ func TestModes(t *testing.T) {
 				t.Errorf("%d calls ended, want at least %d", res.Total, tt.total)
 			}
 			if paced && res.Bytes == 0 {
-				t.Error("no chunk came")
+				t.Error("no chunk was received")
 			}
 			if res.Opened != tt.cfg.Held {
 				t.Errorf("%d streams opened, want %d", res.Opened, tt.cfg.Held)
@@ -130,6 +130,6 @@ func TestUnknownTargetIsAnError(t *testing.T) {
 	_, err := load.Run(load.Config{Target: netip.MustParseAddrPort("127.0.0.1:1"), Mode: load.Closed,
 		Method: load.Invoke})
 	if err == nil || !strings.Contains(err.Error(), "127.0.0.1:1") {
-		t.Errorf("error %v, want one that names the address", err)
+		t.Errorf("error %v, want an error with the address", err)
 	}
 }

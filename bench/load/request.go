@@ -8,8 +8,7 @@ import (
 	"github.com/capgate/capgate/bench/h2"
 )
 
-// requests makes the calls of one window; they differ in their capability and in
-// the time left to them.
+// requests creates the calls of one window. They differ in capability and timeout.
 type requests struct {
 	cfg      *Config
 	path     string
@@ -18,8 +17,8 @@ type requests struct {
 	next     int
 }
 
-// timeoutValues is more than fit into a header table, so that none is found there
-// again: a real client's values hardly repeat either.
+// timeoutValues is larger than the number of entries in a header table, so that no value is found there again: the
+// timeouts of real clients hardly repeat either.
 const timeoutValues = 4096
 
 func newRequests(cfg *Config) *requests {
@@ -40,7 +39,7 @@ func newRequests(cfg *Config) *requests {
 		return r
 	}
 	for i := range timeoutValues {
-		// The rest of 10 s, or of an hour, when grpc-go writes it.
+		// Timeouts just below 10 s, or an hour, as grpc-go formats them.
 		if cfg.Mode == Hold {
 			r.timeouts = append(r.timeouts, strconv.Itoa(3599999-i)+"m")
 		} else {
@@ -95,7 +94,7 @@ func (r *requests) fields(s *h2.Session) []int {
 	return r.more(s, f)
 }
 
-// more appends the fields that calls of every kind can have.
+// more appends the fields that calls of every kind may have.
 func (r *requests) more(s *h2.Session, fields []int) []int {
 	for _, f := range r.cfg.Fields() {
 		fields = append(fields, s.Field(f[0], f[1]))
@@ -116,7 +115,7 @@ func (r *requests) take() (body h2.Body, timeout string) {
 	return r.bodies[r.next%len(r.bodies)], r.timeouts[r.next%len(r.timeouts)]
 }
 
-// uploaded returns the number of bytes of DATA that one call sends, if the scenario measures them.
+// uploaded returns the number of DATA bytes that one call sends, or 0 if the scenario does not measure them.
 func (r *requests) uploaded() int64 {
 	if r.cfg.Method != Upload {
 		return 0
@@ -124,12 +123,12 @@ func (r *requests) uploaded() int64 {
 	return int64(len(r.bodies[0].Msg)) * int64(r.bodies[0].Count)
 }
 
-// userAgent is of JSON requests.
+// userAgent is the User-Agent of JSON requests.
 const userAgent = "capgate-bench"
 
 // pending is a call in flight.
 type pending struct {
 	started time.Time
-	answers bool // the first message has begun to come
-	http    bool // the response headers have come
+	answers bool // received the start of the first message
+	http    bool // received the response headers
 }

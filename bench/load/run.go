@@ -20,15 +20,15 @@ type run struct {
 	loop     *loop.Loop
 	requests *requests
 	clients  []caller
-	turn     int // Open: the client whose turn it is
+	turn     int // Open: index of the next client
 
 	inflight  int
-	answered  int   // calls whose first message has begun to come
-	calls     int64 // ended well
+	answered  int   // calls that received the start of their first message
+	calls     int64 // successful calls
 	bytes     int64
 	errors    int64
 	problem   string
-	lost      error // why the run cannot go on
+	lost      error // fatal error
 	measuring bool
 	stopping  bool
 	latencies []time.Duration
@@ -37,15 +37,15 @@ type run struct {
 }
 
 const (
-	maxLatencies = 1 << 18 // samples kept
-	maxBad       = 1000    // bad calls before giving up
+	maxLatencies = 1 << 18 // samples
+	maxBad       = 1000    // failed calls that end the run
 	patience     = 20 * time.Second
 	drainTime    = 5 * time.Second
-	maxOpen      = 20000 // calls in flight in an open loop
+	maxOpen      = 20000 // calls in flight in open loops
 )
 
-// Run does one window. An error means that there is no result; a Result with
-// Problem means that some calls ended badly.
+// Run runs one window. It returns an error if there is no result. A Result with Problem is one in which some calls
+// failed.
 func Run(cfg Config) (Result, error) {
 	cfg.setDefaults()
 	if cfg.Mode == Handshakes {
@@ -93,8 +93,8 @@ func Run(cfg Config) (Result, error) {
 	return res, nil
 }
 
-// take gives all threads of the process, also those to come, their place among who shares its core. Those of
-// which several work must not have it for themselves: Go's wait for each other by spinning.
+// take sets the scheduling priority of all current threads of the process, which later threads inherit. With several
+// busy threads, First does not use a real-time policy: Go's threads wait for each other by spinning.
 func (t Turn) take(several bool) error {
 	attr := unix.SchedAttr{Size: unix.SizeofSchedAttr}
 	switch t {
@@ -140,7 +140,7 @@ func (r *run) connect() (caller, error) {
 		return nil, err
 	}
 	if !settled() {
-		return nil, errors.New("no SETTINGS came")
+		return nil, errors.New("no SETTINGS received")
 	}
 	r.clients = append(r.clients, c)
 	return c, nil
@@ -166,8 +166,8 @@ func (r *run) begin(res *Result) error {
 	return fmt.Errorf("unknown mode %q", r.cfg.Mode)
 }
 
-// hold opens the streams that stay, with as many connections as they need, and
-// waits until each has had a message.
+// hold opens the streams that stay open, on as many connections as they need, and waits until each has received a
+// message.
 func (r *run) hold(res *Result) error {
 	share := max(1, r.cfg.Held/r.cfg.Conns)
 	for opened := 0; opened < r.cfg.Held; {
@@ -182,8 +182,7 @@ func (r *run) hold(res *Result) error {
 			c.start(time.Now())
 			opened++
 		}
-		// Not all at once: a burst of thousands would be measured as buffers that
-		// grew for it.
+		// Opening thousands at once would measure buffers that grew for the burst.
 		const batch = 500
 		if err := r.wait(patience, func() bool { return r.answered > opened-batch }); err != nil {
 			return err
@@ -196,7 +195,7 @@ func (r *run) hold(res *Result) error {
 	return r.settle(res)
 }
 
-// idle makes a call on each connection, one after the other, and reads the memory of connections that had one.
+// idle makes one call on each connection, one after the other, and reads the memory afterwards.
 func (r *run) idle(res *Result) error {
 	for i, c := range r.clients {
 		c.start(time.Now())
@@ -204,13 +203,13 @@ func (r *run) idle(res *Result) error {
 			return err
 		}
 		if r.calls <= int64(i) {
-			return errors.New("a call does not end")
+			return errors.New("a call timed out")
 		}
 	}
 	return r.settle(res)
 }
 
-// settle reads the proxy's memory after the time to settle.
+// settle waits for the settling time, then reads the proxy's memory.
 func (r *run) settle(res *Result) error {
 	if err := r.wait(r.cfg.Settle, r.never); err != nil {
 		return err
@@ -238,7 +237,7 @@ func (r *run) tick(n uint64) {
 	}
 }
 
-// free returns the next connection that may have another call, or nil.
+// free returns the next connection that may start another call, or nil.
 func (r *run) free() caller {
 	if r.inflight >= maxOpen {
 		return nil
@@ -253,7 +252,7 @@ func (r *run) free() caller {
 	return nil
 }
 
-// measure runs the window.
+// measure runs the measured part of the window.
 func (r *run) measure(res *Result) error {
 	before, err := r.cfg.usage()
 	if err != nil {
@@ -294,18 +293,18 @@ func (res *Result) waited(latencies []time.Duration) {
 	}
 }
 
-// drain lets what is in flight end, so that the next window meets an idle proxy.
+// drain waits for calls in flight, so that the next window starts with an idle proxy.
 func (r *run) drain() {
 	r.stopping = true
 	if r.cfg.Mode == Hold || r.cfg.Mode == Idle {
-		return // the connections' end is the streams' end
+		return // closing the connections ends the streams
 	}
 	_ = r.wait(drainTime, func() bool { return r.inflight == 0 })
 }
 
 func (r *run) never() bool { return false }
 
-// wait runs the loop for d or until done, and says why the run cannot go on.
+// wait runs the loop for d or until done, and returns an error if the run cannot continue.
 func (r *run) wait(d time.Duration, done func() bool) error {
 	if err := r.loop.Run(time.Now().Add(d), func() bool { return r.lost != nil || done() }); err != nil {
 		return err
@@ -320,7 +319,7 @@ func (r *run) done(d time.Duration) {
 	}
 }
 
-// rejected counts a response that is not 200, which a flood expects.
+// rejected counts a response with a status other than 200, which a flood expects.
 func (r *run) rejected(what string) {
 	if r.cfg.Flood {
 		r.refused++
@@ -335,7 +334,7 @@ func (r *run) bad(what string) {
 		r.problem = what
 	}
 	if r.errors > maxBad {
-		r.fail(fmt.Errorf("%d calls ended badly, the first: %s", r.errors, r.problem))
+		r.fail(fmt.Errorf("%d calls failed, the first: %s", r.errors, r.problem))
 	}
 }
 
@@ -345,7 +344,7 @@ func (r *run) fail(err error) {
 	}
 }
 
-// usage is what was used up to now.
+// usage is the processor time used so far.
 type usage struct {
 	proxy, backend, load time.Duration
 	machine              proc.Busy

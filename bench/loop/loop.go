@@ -12,14 +12,12 @@ import (
 
 // Handler is a connection's protocol. The loop calls it on its own goroutine.
 type Handler interface {
-	// Read takes bytes from the peer; p is valid during the call.
+	// Read handles bytes from the peer; p is valid only during the call.
 	Read(p []byte) error
-	// Output returns the buffer that should be sent, and whether there is more to
-	// say when it is empty again. The loop sends it and cuts it to length 0; what
-	// the handler appends meanwhile is sent too.
+	// Output returns the buffer to send, and whether there is more output once it is empty. The loop sends it and
+	// truncates it to length 0. The loop also sends what the handler appends meanwhile.
 	Output() (out *[]byte, more bool)
-	// Closed is called once when the connection has ended, with io.EOF when the
-	// peer closed it.
+	// Closed is called once, when the connection has ended. The error is io.EOF if the peer closed it.
 	Closed(err error)
 }
 
@@ -28,13 +26,13 @@ type Conn struct {
 	loop    *Loop
 	fd      int
 	handler Handler
-	sent    int // bytes of the output that the socket took
+	sent    int // bytes of the output that have been written
 	dirty   bool
-	blocked bool // waits until the socket takes more
+	blocked bool // waiting until the socket is writable
 	closed  bool
 }
 
-// Loop owns its connections. Nothing in it may be used by two goroutines at once.
+// Loop owns its connections. It is not safe for concurrent use.
 type Loop struct {
 	epoll    int
 	listener int
@@ -50,7 +48,7 @@ type Loop struct {
 }
 
 const (
-	readSize  = 256 << 10 // bytes of one read
+	readSize  = 256 << 10 // bytes per read
 	maxEvents = 256
 )
 
@@ -66,7 +64,7 @@ func New() (*Loop, error) {
 	}, nil
 }
 
-// Close closes every connection without telling its handler.
+// Close closes all connections without notifying their handlers.
 func (l *Loop) Close() {
 	for fd := range l.conns {
 		_ = unix.Close(fd)
@@ -79,8 +77,8 @@ func (l *Loop) Close() {
 	}
 }
 
-// Every calls tick about every interval, with how many intervals have passed since
-// the last call. There is one ticker; 0 stops it.
+// Every calls tick about once per interval, with the number of intervals since the last call. There is one ticker; 0
+// stops it.
 func (l *Loop) Every(interval time.Duration, tick func(n uint64)) error {
 	l.tick = tick
 	if l.timer < 0 {
@@ -97,8 +95,7 @@ func (l *Loop) Every(interval time.Duration, tick func(n uint64)) error {
 	return unix.TimerfdSettime(l.timer, 0, &unix.ItimerSpec{Interval: spec, Value: spec}, nil)
 }
 
-// Run handles events until the deadline or until done says so. A zero deadline is
-// never.
+// Run handles events until the deadline, or until done returns true. If the deadline is zero, there is none.
 func (l *Loop) Run(deadline time.Time, done func() bool) error {
 	for !done() {
 		wait := -1
@@ -160,7 +157,7 @@ func (l *Loop) watch(op, fd int, events uint32) error {
 	return nil
 }
 
-// flush writes every dirty connection once. Those with more to say stay dirty.
+// flush writes once to every dirty connection. Connections with more output stay dirty.
 func (l *Loop) flush() {
 	l.dirty, l.spare = l.spare[:0], l.dirty
 	for _, c := range l.spare {
@@ -169,7 +166,7 @@ func (l *Loop) flush() {
 	}
 }
 
-// Add puts a connected, non-blocking socket into the loop, which owns it from now on.
+// Add adds a connected, non-blocking socket. The loop owns it from now on.
 func (l *Loop) Add(fd int, h Handler) (*Conn, error) {
 	if err := l.watch(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN); err != nil {
 		_ = unix.Close(fd)
@@ -181,7 +178,7 @@ func (l *Loop) Add(fd int, h Handler) (*Conn, error) {
 	return c, nil
 }
 
-// Flush asks for the handler's Output and a write at the end of this wake-up.
+// Flush schedules a write of the handler's Output at the end of this wake-up.
 func (c *Conn) Flush() {
 	if !c.dirty && !c.blocked && !c.closed {
 		c.dirty = true
@@ -232,7 +229,7 @@ func (c *Conn) write() {
 	}
 }
 
-// Close ends the connection and tells its handler why.
+// Close ends the connection and notifies its handler.
 func (c *Conn) Close(err error) {
 	if c.closed {
 		return

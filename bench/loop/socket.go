@@ -30,8 +30,8 @@ func connect(fd int, addr netip.AddrPort) error {
 	return unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
 }
 
-// Listen accepts connections on an IPv4 address, whose port may be 0, and returns
-// the address that it got. accept makes the handler of each.
+// Listen accepts connections on an IPv4 address and returns the address with its actual port. accept creates the
+// handler of each connection.
 func (l *Loop) Listen(addr netip.AddrPort, accept func() Handler) (netip.AddrPort, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -53,7 +53,7 @@ func (l *Loop) Listen(addr netip.AddrPort, accept func() Handler) (netip.AddrPor
 	}
 	got, ok := name.(*unix.SockaddrInet4)
 	if !ok {
-		return addr, fmt.Errorf("listening on %T", name)
+		return addr, fmt.Errorf("unexpected address type %T", name)
 	}
 	return netip.AddrPortFrom(netip.AddrFrom4(got.Addr), uint16(got.Port)),
 		l.watch(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN)
@@ -62,7 +62,7 @@ func (l *Loop) Listen(addr netip.AddrPort, accept func() Handler) (netip.AddrPor
 func (l *Loop) acceptOne() error {
 	fd, _, err := unix.Accept4(l.listener, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
 	if err != nil {
-		return nil // the client has left again, or descriptors are short: it will retry
+		return nil // the client has left, or descriptors are exhausted: accept is retried
 	}
 	_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
 	h := l.accept()

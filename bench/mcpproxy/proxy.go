@@ -19,13 +19,13 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// Proxy answers tools/call of one tool at /mcp with what a backend answers to Invoke.
+// Proxy serves tools/call of one tool at /mcp with Invoke of a backend.
 type Proxy struct {
 	server *http.Server
 	conn   *grpc.ClientConn
 }
 
-// New returns a proxy to a backend's address. tool is what the backend has to know.
+// New returns a proxy to the backend at an address. tool is the name of the backend's tool.
 func New(backend, tool string) (*Proxy, error) {
 	conn, err := grpc.NewClient("passthrough:///"+backend, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -57,7 +57,7 @@ func New(backend, tool string) (*Proxy, error) {
 		nil
 }
 
-// Serve accepts until Close.
+// Serve accepts connections until Close.
 func (p *Proxy) Serve(ln net.Listener) error {
 	if err := p.server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
 		return err
@@ -65,7 +65,7 @@ func (p *Proxy) Serve(ln net.Listener) error {
 	return nil
 }
 
-// Close ends every call and connection.
+// Close ends all calls and connections.
 func (p *Proxy) Close() {
 	_ = p.server.Close()
 	_ = p.conn.Close()

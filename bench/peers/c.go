@@ -6,10 +6,10 @@ import (
 	"path/filepath"
 )
 
-// streams is how many streams a connection may have at the peers that ask.
+// streams is the stream limit per connection at peers that need one.
 const streams = 10000
 
-// HAProxyTCP relays bytes, by splice: the floor.
+// HAProxyTCP relays bytes with splice. It is the floor.
 func HAProxyTCP() Spec {
 	return Spec{Name: "tcp", Title: "TCP relay (haproxy)", Binary: "haproxy", Package: "haproxy", Bytes: true,
 		build: func(env Env, dir string, listen netip.AddrPort) (command, error) {
@@ -97,13 +97,13 @@ func Nginx() Spec {
 		}}
 }
 
-// nginxTLS goes behind http2. Its arguments are the files of a certificate and its key.
+// nginxTLS is inserted after http2. Its arguments are the files of a certificate and its key.
 const nginxTLS = ` ssl;
     ssl_protocols TLSv1.3;
     ssl_certificate %s;
     ssl_certificate_key %s`
 
-// nginxConf gives nginx an upstream connection for each call in flight. With fewer keepalive_requests it would close
+// nginxConf gives nginx an upstream connection for each call in flight. With a lower keepalive_requests, it would close
 // connections every thousand calls.
 const nginxConf = `daemon off;
 master_process off;

@@ -8,23 +8,23 @@ import (
 	"strings"
 )
 
-// Capgate says how capgate is run.
+// Capgate determines how capgate is run.
 type Capgate struct {
 	Path         string   // of the binary
-	Log          string   // where its access log goes, default /dev/null
+	Log          string   // path of its access log, default /dev/null
 	Capabilities int      // more than 1: fleets <capability>-0, -1, …
 	Procs        int      // GOMAXPROCS, default 1
 	TLS          bool     // serve TLS with a certificate made for the run
 	Args         []string // more arguments, after serve's own
-	Config       string   // more of its file
+	Config       string   // further lines of its configuration file
 }
 
-// CapgateSpec is capgate with everything that it does by default.
+// CapgateSpec is capgate with its defaults.
 func CapgateSpec(c Capgate) Spec {
 	return Spec{Name: "capgate", Title: "**capgate**", TLS: c.TLS, Secure: true, build: buildCapgate}
 }
 
-// CapgateOn is capgate with a tenant's key, limits and policy rules besides.
+// CapgateOn is capgate with a tenant's key, limits and policy rules as well.
 func CapgateOn(c Capgate) Spec {
 	s := CapgateSpec(c)
 	s.Name, s.Title, s.On = "capgate-on", "**capgate, everything on**", true
@@ -37,7 +37,7 @@ func (s Spec) OverTLS() Spec {
 	return s
 }
 
-// Before is another build of capgate, to be compared with: the one that s would start if it were at path.
+// Before returns the peer that s would be with the binary at path: another build, for comparison.
 func Before(s Spec, path string) Spec {
 	s.Path = path
 	s.Name, s.Title = "before"+strings.TrimPrefix(s.Name, "capgate"), s.Title+" (before)"
@@ -80,7 +80,7 @@ func fleets(n int, backend netip.AddrPort) string {
 		if n > 1 {
 			name = fmt.Sprintf("weather-%d", i)
 		}
-		// Probes cost the same whatever the calls do: they are kept out of the windows.
+		// Probes cost the same whatever the calls do, so they are kept out of the windows.
 		fmt.Fprintf(&b,
 			"  - capability: %s\n    backends: [%q]\n    dialect: doc\n    policy: allow\n    health: {interval: "+
 				"10m}\n", name, backend)

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// The files of a peer's certificate, in its directory.
+// Files of a peer's certificate, in its directory.
 const (
 	certFile = "cert.pem"
 	keyFile  = "key.pem"
@@ -33,7 +33,7 @@ func writeCertificate(dir string) error {
 	return nil
 }
 
-// certificate makes one for 127.0.0.1 that lasts a day.
+// certificate creates a certificate for 127.0.0.1 that is valid for a day.
 func certificate() (cert, key string, err error) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -1,8 +1,7 @@
-// Package peers knows how to start each proxy that the benchmark compares: one
-// process, one thread where it can be told so, pinned to a core, from one listening
-// address to one backend. The configurations are what a careful operator would
-// write: keep-alive and stream limits raised, logs off where that is the default's
-// price, nothing that changes what is forwarded.
+// Package peers starts the proxies that the benchmark compares: one process each, with one thread where that can be
+// configured, pinned to a core, from one listening address to one backend. The configurations are those of a careful
+// operator: keep-alive and stream limits are raised, logs are off if they are off by default, and nothing changes
+// what is forwarded.
 //
 //	peer.go     start, wait until it serves, stop
 //	c.go        haproxy, nghttpx, nginx

@@ -17,7 +17,7 @@ import (
 // InvokePath is the route of Invoke over JSON, as in capgate.v1.Gateway.
 const InvokePath = "/v1/capabilities/{capability_id}/invoke"
 
-// Envoy is Envoy with HTTP/2 on both sides; binary is its path, or its name in PATH.
+// Envoy is Envoy with HTTP/2 on both sides. binary is its path, or its name in PATH.
 func Envoy(binary string) Spec { return envoy("envoy", "Envoy", binary, "") }
 
 // EnvoyTranscoder is Envoy with its gRPC-JSON transcoder, which serves Invoke at InvokePath over HTTP/1.1 and HTTP/2.
@@ -25,7 +25,7 @@ func EnvoyTranscoder(binary string) Spec {
 	return envoy("envoy-json", "Envoy's transcoder", binary, transcoderFilter)
 }
 
-// transcoderFilter goes before the router. Its argument is the file with the descriptors.
+// transcoderFilter is inserted before the router. Its argument is the file with the descriptors.
 const transcoderFilter = `
           - name: envoy.filters.http.grpc_json_transcoder
             typed_config:
@@ -58,7 +58,7 @@ func envoy(name, title, binary, filter string) Spec {
 		}}
 }
 
-// envoyConfig keeps the defaults, except time limits, which would end idle streams, and the numbers of requests and
+// envoyConfig keeps the defaults, except timeouts, which would end idle streams, and the limits of requests and
 // streams. It has no access log.
 const envoyConfig = `static_resources:
   listeners:
@@ -94,7 +94,7 @@ const envoyConfig = `static_resources:
       endpoints: [{lb_endpoints: [{endpoint: {address: {socket_address: {address: %s, port_value: %d}}}}]}]
 `
 
-// envoyTLS goes into a chain of filters. Its arguments are the files of a certificate and its key.
+// envoyTLS is inserted into a filter chain. Its arguments are the files of a certificate and its key.
 const envoyTLS = `
       transport_socket:
         name: envoy.transport_sockets.tls
@@ -104,8 +104,8 @@ const envoyTLS = `
             alpn_protocols: [h2]
             tls_certificates: [{certificate_chain: {filename: %q}, private_key: {filename: %q}}]`
 
-// capabilityDescriptors is a FileDescriptorSet of the capability protocol with the route of Invoke, which its own file
-// does not have.
+// capabilityDescriptors returns a FileDescriptorSet of the capability protocol with the route of Invoke, which is
+// missing from the protocol's own file.
 func capabilityDescriptors() ([]byte, error) {
 	var set descriptorpb.FileDescriptorSet
 	seen := map[string]bool{}

@@ -5,7 +5,7 @@ import (
 	"net/netip"
 )
 
-// The roles that this program plays as a process of its own, by its first argument.
+// Roles that this program plays in child processes, selected by the first argument.
 const (
 	RoleGRPCProxy = "as-grpc-proxy"
 	RoleTCPRelay  = "as-tcp-relay"
@@ -13,25 +13,25 @@ const (
 	RoleMCPProxy  = "as-mcp-proxy"
 )
 
-// GRPCGo is package grpcproxy.
+// GRPCGo runs package grpcproxy.
 func GRPCGo() Spec { return played("grpc-go", "grpc-go proxy", RoleGRPCProxy) }
 
-// TCPRelay is package tcprelay.
+// TCPRelay runs package tcprelay.
 func TCPRelay() Spec {
 	s := played("tcp-go", "TCP relay (Go)", RoleTCPRelay)
 	s.Bytes = true
 	return s
 }
 
-// GRPCGateway is package jsonproxy.
+// GRPCGateway runs package jsonproxy.
 func GRPCGateway() Spec { return measured(played("grpc-gateway", "grpc-gateway", RoleJSONProxy)) }
 
-// MCPProxy is package mcpproxy with a tool.
+// MCPProxy runs package mcpproxy with a tool.
 func MCPProxy(tool string) Spec {
 	return measured(played("go-sdk", "Go SDK proxy", RoleMCPProxy, tool))
 }
 
-// measured returns a peer that serves metrics where it serves calls.
+// measured returns a peer that serves metrics at the address of its calls.
 func measured(s Spec) Spec {
 	build := s.build
 	s.build = func(env Env, dir string, listen netip.AddrPort) (command, error) {

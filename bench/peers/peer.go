@@ -14,12 +14,12 @@ import (
 	"github.com/capgate/capgate/bench/proc"
 )
 
-// Env is what a peer is started with.
+// Env is the environment of a peer.
 type Env struct {
-	Dir     string         // for configuration and logs; each peer gets a directory of its own in it
-	Self    string         // this program, which plays some of the peers itself
-	Backend netip.AddrPort // where calls go
-	Cores   []int          // where the peer runs; empty for anywhere
+	Dir     string         // for configuration and logs; each peer gets its own subdirectory
+	Self    string         // path of this program, which plays some of the peers
+	Backend netip.AddrPort // destination of calls
+	Cores   []int          // cores of the peer; all if empty
 	Capgate Capgate
 	TLS     bool // serve TLS, with cert.pem and key.pem of the peer's directory, or both.pem; Start sets it
 }
@@ -29,39 +29,39 @@ type Spec struct {
 	Name    string // in flags
 	Title   string // in tables
 	Binary  string // looked up in PATH; "" for peers that this program plays
-	Package string // Debian's, with the binary
-	Install string // how to get the binary where no package of Debian's has it
-	Bytes   bool   // it relays bytes and knows no HTTP/2
+	Package string // package of Debian with the binary
+	Install string // how to install the binary if no package of Debian has it
+	Bytes   bool   // relays bytes without knowledge of HTTP/2
 	TLS     bool   // its listener expects TLS
-	Secure  bool   // it can have TLS
-	On      bool   // capgate with everything on
-	Key     string // API key that calls have to show; "" for none
-	Path    string // capgate's binary in place of Env.Capgate.Path
+	Secure  bool   // supports TLS
+	On      bool   // is capgate with everything on
+	Key     string // API key of calls; "" for none
+	Path    string // capgate's binary instead of Env.Capgate.Path
 	build   func(env Env, dir string, listen netip.AddrPort) (command, error)
 }
 
-// command is a process to be started, and the files that it reads.
+// command is a process to start, with the files that it reads.
 type command struct {
 	path  string
 	args  []string
 	env   []string
 	files map[string]string // name in the peer's directory → content
-	admin netip.AddrPort    // where it serves metrics, if it does
-	log   string            // where its output goes; default a file in its directory
+	admin netip.AddrPort    // where it serves metrics, if any
+	log   string            // where its output goes; default is a file in its directory
 }
 
 // Peer is a running proxy.
 type Peer struct {
 	Spec  Spec
 	Addr  netip.AddrPort
-	Admin netip.AddrPort // where it serves metrics; not valid: nowhere
+	Admin netip.AddrPort // where it serves metrics; invalid if it has none
 	PID   int
 
 	cmd *exec.Cmd
 	log string
 }
 
-// Missing says how to install a peer that is not there, "" when it is.
+// Missing returns how to install a missing peer, or "" if it is installed.
 func (s Spec) Missing() string {
 	if s.Binary == "" {
 		return ""
@@ -128,7 +128,7 @@ func Start(ctx context.Context, s Spec, env Env) (*Peer, error) {
 // Stop ends the peer.
 func (p *Peer) Stop() { proc.Stop(p.cmd, 3*time.Second) }
 
-// Said returns the end of what the peer wrote.
+// Said returns the end of the peer's output.
 func (p *Peer) Said() string {
 	b, err := os.ReadFile(p.log)
 	if err != nil {
@@ -150,14 +150,14 @@ func (p *Peer) await(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%s does not listen: %w; it said: %s", p.Spec.Name, err, p.Said())
+			return fmt.Errorf("%s does not listen: %w; output: %s", p.Spec.Name, err, p.Said())
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }
 
-// freePort finds a port that nobody listens on. Each peer gets one of its own: two
-// proxies that share one by SO_REUSEPORT would share the calls too.
+// freePort returns a free port. Each peer has its own: two proxies that share one by SO_REUSEPORT would also share the
+// calls.
 func freePort() (netip.AddrPort, error) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-// CPU returns the processor time, user and system, that a process and its living
-// descendants have used. Threads and children that have ended are not in it.
+// CPU returns the processor time, user and system, of a process and its living descendants. It does not include threads
+// and children that have ended.
 func CPU(pid int) (time.Duration, error) {
 	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
 	if err != nil || len(tasks) == 0 {
-		return 0, fmt.Errorf("process %d is gone", pid)
+		return 0, fmt.Errorf("process %d has ended", pid)
 	}
 	var total time.Duration
 	for _, task := range tasks {
 		d, err := taskCPU(task)
 		if os.IsNotExist(err) {
-			continue // the thread ended meanwhile
+			continue // the thread has ended
 		}
 		if err != nil {
 			return 0, err
@@ -36,7 +36,7 @@ func CPU(pid int) (time.Duration, error) {
 	return total, nil
 }
 
-// taskCPU prefers schedstat, which counts nanoseconds; stat counts ticks.
+// taskCPU prefers schedstat, which counts nanoseconds, to stat, which counts ticks.
 func taskCPU(task string) (time.Duration, error) {
 	b, err := os.ReadFile(task + "/schedstat")
 	if os.IsNotExist(err) {
@@ -61,7 +61,7 @@ func statCPU(task string) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	// The name in parentheses may hold anything; fields are counted after it.
+	// The name in parentheses may contain any character, so fields are counted from its end.
 	fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
 	const utime, stime = 11, 12
 	if len(fields) <= stime {

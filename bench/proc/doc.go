@@ -1,4 +1,3 @@
-// Package proc reads from Linux's /proc what processes cost, and says where they
-// run: CPU time of a process with its threads and children, resident memory, how
-// busy the machine is, and pinning to cores.
+// Package proc reads the cost of processes from Linux's /proc and pins processes to cores. It measures the CPU time of
+// a process with its threads and children, resident memory, and the load of the machine.
 package proc

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Busy is the time that all cores together have spent on anything.
+// Busy is the time that all cores together were busy.
 type Busy struct {
 	Used   time.Duration
 	Stolen time.Duration // taken by the hypervisor for other machines
@@ -36,7 +36,7 @@ func Machine() (Busy, error) {
 	return Busy{Used: time.Duration(used) * userTick, Stolen: time.Duration(ticks[steal]) * userTick}, nil
 }
 
-// Model names the processor, "" where /proc does not say.
+// Model returns the name of the processor, or "" if /proc does not have it.
 func Model() string {
 	b, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {

@@ -31,7 +31,7 @@ func RSS(pid int) (int64, error) {
 	return total, nil
 }
 
-// PeakRSS returns the most memory of a process that was resident at any time, in bytes, without its descendants'.
+// PeakRSS returns the peak resident memory of a process in bytes, without its descendants.
 func PeakRSS(pid int) (int64, error) { return rss(fmt.Sprintf("/proc/%d/status", pid), "VmHWM:") }
 
 func rss(file, label string) (int64, error) {

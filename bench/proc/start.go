@@ -10,15 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Start starts cmd on the given cores, all of them when there are none. The
-// process is killed when the thread that started it ends; so call Start from a
-// goroutine locked to a thread that lives as long as the program.
+// Start starts cmd on the given cores, or on all cores if there are none. The process is killed when the thread that
+// started it ends, so Start must be called from a goroutine that is locked to a thread that lives as long as the
+// program.
 func Start(cmd *exec.Cmd, cores []int) error {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
 	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
-	// Not in our process group: Ctrl-C is for us, who stop our children in order.
+	// A process group of its own, so that Ctrl-C reaches only this process, which stops its children in order.
 	cmd.SysProcAttr.Setpgid = true
 	if len(cores) == 0 {
 		return cmd.Start()
@@ -32,7 +32,7 @@ func Start(cmd *exec.Cmd, cores []int) error {
 	for _, c := range cores {
 		want.Set(c)
 	}
-	// A child inherits the affinity of the thread that forks it.
+	// A child inherits the affinity of the forking thread.
 	if err := unix.SchedSetaffinity(0, &want); err != nil {
 		return fmt.Errorf("pinning to cores %v: %w", cores, err)
 	}
@@ -43,8 +43,8 @@ func Start(cmd *exec.Cmd, cores []int) error {
 	return err
 }
 
-// Stop ends a process that Start started: politely, then, after grace, by force.
-// It returns when the process is gone.
+// Stop ends a process that Start started: with SIGTERM, then with SIGKILL after grace. It returns when the process has
+// ended.
 func Stop(cmd *exec.Cmd, grace time.Duration) {
 	_ = cmd.Process.Signal(syscall.SIGTERM)
 	gone := make(chan struct{})

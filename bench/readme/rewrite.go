@@ -1,4 +1,4 @@
-// Package readme puts what was measured into a file that people read.
+// Package readme writes measurements into a Markdown file.
 package readme
 
 import (
@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Rewrite puts text between the file's two <!-- mark --> lines.
+// Rewrite replaces the text between the file's two <!-- mark --> lines.
 func Rewrite(file, mark, text string) error {
 	old, err := os.ReadFile(file)
 	if err != nil {
@@ -17,7 +17,7 @@ func Rewrite(file, mark, text string) error {
 	before, rest, ok1 := strings.Cut(string(old), line)
 	_, after, ok2 := strings.Cut(rest, line)
 	if !ok1 || !ok2 {
-		return fmt.Errorf("%s has no two lines %q", file, strings.TrimSpace(line))
+		return fmt.Errorf("%s must have two lines %q", file, strings.TrimSpace(line))
 	}
 	return os.WriteFile(file, []byte(before+line+"\n"+strings.TrimSpace(text)+"\n\n"+line+after), 0o600)
 }

@@ -1,4 +1,4 @@
-// Package rules measures what a decision costs that memory knows, with many rules in a Redis.
+// Package rules measures the cost of policy decisions from memory, with many rules in Redis.
 package rules
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/capgate/capgate/policy"
 )
 
-// How many there are.
+// Sizes of the measurement.
 const (
 	Rules   = 1_000_000 // in Redis: one for each user
 	Entries = 100_000   // in memory
@@ -26,11 +26,11 @@ const (
 	batchSize = 64
 )
 
-// Result is what was measured: the best of some tries, a decision.
+// Result holds the best of several tries, per decision.
 type Result struct {
-	Warm               time.Duration // to ask Redis for all entries
-	Hot, Zipf, Uniform float64       // ns, for a hundred callers, some more often than others, and any
-	Unknown            float64       // share of decisions that memory did not know
+	Warm               time.Duration // time to load all entries from Redis
+	Hot, Zipf, Uniform float64       // ns; for a hundred callers, Zipf-distributed, and uniform
+	Unknown            float64       // share of decisions that were not in memory
 	Allocs             float64
 }
 
@@ -40,7 +40,7 @@ func keyOf(i int) policy.Key {
 		Capability: "weather", Tool: "get_current_weather"}
 }
 
-// Fill sets the rules, past the gateway: one at a time takes long.
+// Fill writes the rules to Redis directly: through the gateway, one at a time, it would take long.
 func Fill(s *redistest.Server) {
 	for tenant := range tenants {
 		for at := tenant; at < Rules; {
@@ -66,7 +66,7 @@ func Allow(ctx context.Context, url, tenant, capability string) error {
 	return store.Policies().Set(ctx, policy.Rule{Tenant: tenant, Name: name, Verdict: call.Allow})
 }
 
-// callers are those whose decisions are to be in memory.
+// callers returns the callers whose decisions are kept in memory.
 type callers struct{}
 
 func (callers) Save(context.Context, []policy.Key) error { return nil }
@@ -79,7 +79,7 @@ func (callers) Load(context.Context, int) ([]policy.Key, error) {
 	return keys, nil
 }
 
-// Measure asks a decider that has its rules in a Redis which Fill has filled.
+// Measure measures a decider whose rules are in a Redis that Fill has filled.
 func Measure(ctx context.Context, url string) (r Result, err error) {
 	store, err := redisstore.Open(redisstore.Config{URL: url, Timeout: 10 * time.Second})
 	if err != nil {
@@ -127,8 +127,8 @@ func callOf(i int) call.Call {
 	return call.Call{Tenant: k.Tenant, User: k.User, Capability: k.Capability, Tool: k.Tool}
 }
 
-// decide is what a decision takes, in the middle one of many batches. A call's words are where a gateway would
-// just have read them, so that what is waited for is the cache's own memory.
+// decide returns the median time per decision over many batches. A call's words were just written, as in a gateway, so
+// the measured cache misses are those of the decision cache alone.
 func decide(d *policy.Decider, next func() int) (nanos float64, unknown int, err error) {
 	var batch [batchSize]call.Call
 	took := make([]time.Duration, batches)

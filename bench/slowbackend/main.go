@@ -12,7 +12,7 @@ import (
 
 func main() {
 	file := flag.String("out", "", "markdown `file` whose part between <!-- slowbackend --> markers gets the table")
-	seed := flag.Uint64("seed", 1, "of the simulated arrivals and service times")
+	seed := flag.Uint64("seed", 1, "seed of the simulated arrivals and service times")
 	flag.Parse()
 	text := table(*seed)
 	fmt.Print(text)
@@ -25,7 +25,7 @@ func main() {
 	}
 }
 
-// table compares the rules for one gateway and for several, which do not know of each other's calls.
+// table compares the rules for one gateway, and for several gateways that do not know each other's calls.
 func table(seed uint64) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "Simulated on %s: %d backends with calls of %v, exponentially distributed, one of them %d times "+

@@ -7,7 +7,7 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// oracle picks the backend that will answer first, on average.
+// oracle picks the backend with the shortest expected response time.
 type oracle struct{ *simulation }
 
 func (o oracle) pick() (int, func(time.Duration)) {
@@ -21,7 +21,7 @@ func (o oracle) pick() (int, func(time.Duration)) {
 	return best, func(time.Duration) {}
 }
 
-// routed picks as the gateway does.
+// routed picks with the gateway's router.
 type routed struct {
 	fleet *router.Fleet
 	index map[string]int
@@ -34,7 +34,7 @@ func newRouted(s *simulation) rule {
 		Clock:  func() time.Time { return time.Unix(0, 0).Add(s.now) },
 	}, nil)
 	if err != nil {
-		panic(err) // of constants
+		panic(err) // constants cannot fail
 	}
 	r := routed{fleet: router.New(table).Table().Fleet("simulated"), index: map[string]int{}}
 	for i, name := range names {
@@ -53,20 +53,20 @@ func (r routed) pick() (int, func(time.Duration)) {
 	}
 }
 
-// The parameters of Prequal, as in its paper.
+// Parameters of Prequal, from its paper.
 const (
 	probesPerCall = 3
 	maxProbes     = 16
 	hotQuantile   = 0.84
 	probeAge      = time.Second
-	probeTime     = 500 * time.Microsecond // until the response is there
+	probeTime     = 500 * time.Microsecond // round trip of a probe
 )
 
-// prequal picks by a pool of responses of probes: the cold backend with the least latency, or the one with the fewest
-// calls in flight if all are hot. A backend is hot if its calls in flight are above a quantile of the pool.
+// prequal picks from a pool of probe responses: the cold backend with the lowest latency, or, if all are hot, the one
+// with the fewest calls in flight. A backend is hot if its calls in flight are above a quantile of the pool.
 type prequal struct {
 	*simulation
-	pool []probe // the oldest first
+	pool []probe // oldest first
 	seen []int   // calls in flight of recent probes
 }
 
@@ -94,7 +94,7 @@ func (p *prequal) probe(i int) {
 	p.seen = p.seen[max(0, len(p.seen)-4*maxProbes):]
 }
 
-// estimate returns the median latency of recent calls that met about as many calls in flight.
+// estimate returns the median latency of recent calls with about as many calls in flight.
 func (b *server) estimate() time.Duration {
 	const far = 64
 	for d := range far {
@@ -125,7 +125,7 @@ func (p *prequal) pick() (int, func(time.Duration)) {
 		}
 	}
 	chosen := p.pool[best].backend
-	p.pool[best].inFlight++ // the call that is sent there now
+	p.pool[best].inFlight++ // the call that is being sent there
 	if p.pool[best].uses++; p.pool[best].uses >= 2 {
 		p.pool = slices.Delete(p.pool, best, best+1)
 	}
@@ -133,7 +133,7 @@ func (p *prequal) pick() (int, func(time.Duration)) {
 	return chosen, func(time.Duration) {}
 }
 
-// remove deletes the oldest probe and the worst one in turn, so that the pool is fresh and not of the worst backends.
+// remove alternately deletes the oldest and the worst probe. This keeps the pool fresh and free of the worst backends.
 func (p *prequal) remove(hot int) {
 	if len(p.pool) < 2 {
 		return
@@ -149,7 +149,7 @@ func (p *prequal) remove(hot int) {
 	p.pool = slices.Delete(p.pool, worst, worst+1)
 }
 
-// better reports whether a probe promises more than another one.
+// better reports whether one probe is preferable to another.
 func (q probe) better(other probe, hot int) bool {
 	if cold, otherCold := q.inFlight <= hot, other.inFlight <= hot; cold != otherCold {
 		return cold

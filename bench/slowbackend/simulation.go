@@ -9,31 +9,31 @@ import (
 
 const (
 	backends = 5
-	mean     = 10 * time.Millisecond // of the work of a call, which is distributed exponentially
-	slower   = 3                     // times as long at the first backend
-	load     = 0.9                   // of the fleet's capacity
-	warm     = 20_000                // calls that are not counted
+	mean     = 10 * time.Millisecond // mean work of a call; exponentially distributed
+	slower   = 3                     // factor for the first backend
+	load     = 0.9                   // share of the fleet's capacity
+	warm     = 20_000                // calls before counting starts
 	counted  = 200_000
 )
 
 // rule picks a backend for each call of one gateway.
 type rule interface {
-	// pick returns a backend. done must be called at the end of the call with its latency.
+	// pick returns a backend. done must be called with the call's latency when the call ends.
 	pick() (backend int, done func(latency time.Duration))
 }
 
-// simulation is the fleet and what is about to happen.
+// simulation is the fleet and its pending events.
 type simulation struct {
-	workers int // calls that a backend works on at a time; others wait in order
+	workers int // concurrent calls per backend; others wait in order
 	now     time.Duration
 	random  *rand.Rand
 	events  events
 	fleet   [backends]*server
-	taken   []time.Duration // of all calls, in the order of their end
+	taken   []time.Duration // of all calls, in the order in which they ended
 	slow    int             // counted calls at the slow backend
 }
 
-// event is something that happens at a time.
+// event is a scheduled function.
 type event struct {
 	at   time.Duration
 	what func()
@@ -59,12 +59,12 @@ func (s *simulation) after(d time.Duration, what func()) {
 type server struct {
 	mean     time.Duration
 	inFlight int
-	waiting  []func() // starts of calls without a worker
-	// recent holds the last latencies of calls that met so many in flight.
+	waiting  []func() // starts of calls that wait for a worker
+	// recent holds the latest latencies by the number of calls in flight.
 	recent map[int][]time.Duration
 }
 
-// simulate runs calls of some gateways, each with a rule of its own.
+// simulate runs the calls of several gateways, each with its own rule.
 func simulate(workers, gateways int, seed uint64, newRule func(*simulation) rule) *simulation {
 	s := &simulation{workers: workers, random: rand.New(rand.NewPCG(seed, seed))}
 	capacity := 0.0 // calls a second
@@ -132,7 +132,7 @@ func (b *server) observe(inFlight int, took time.Duration) {
 	b.recent[inFlight] = all[max(0, len(all)-latencies):]
 }
 
-// percentile returns one of the counted calls.
+// percentile returns a percentile of the counted calls.
 func (s *simulation) percentile(p float64) time.Duration {
 	all := slices.Sorted(slices.Values(s.taken[warm:]))
 	return all[int(float64(len(all)-1)*p)]

@@ -2,7 +2,7 @@ package main
 
 import "testing"
 
-// A rule that knows every queue has the least p99. If it had not, the simulation would be wrong.
+// TestOracleIsTheBest: the rule that knows every queue has the lowest p99. Otherwise, the simulation is wrong.
 func TestOracleIsTheBest(t *testing.T) {
 	t.Parallel()
 	best := simulate(8, 1, 1, func(s *simulation) rule { return oracle{s} }).percentile(0.99)

@@ -1,6 +1,6 @@
-// Package table measures what many capabilities with many backends cost a gateway that
-// nobody calls yet: memory, the time to put a change in force, and the way of a call
-// through the router. It must have a process to itself. It probes and connects to nobody.
+// Package table measures the cost of many capabilities with many backends for a gateway without calls: memory, the time
+// to apply a change, and the routing of a call. It must run in its own process. It sends no probes and opens no
+// connections.
 package table
 
 import (
@@ -25,27 +25,27 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// Backends is how many each capability has.
+// Backends is the number of backends per capability.
 const Backends = 10
 
-// Result is what was measured. Memory is resident, in bytes. Times are the best of some
-// tries: what else the machine did only adds to them.
+// Result is the result. Memory is resident, in bytes. Times are the best of several tries, because the rest of the
+// machine can only add to them.
 type Result struct {
 	Capabilities int
 
 	Router  int64 // memory of the table
-	Gateway int64 // of what the gateway adds: connections to be, counters
-	Prober  int64 // of what is known of each backend's health, before any is connected to
+	Gateway int64 // added by the gateway: connections, counters
+	Prober  int64 // health of each backend, before any probe
 
-	Health time.Duration // a fleet's new health put in force
-	One    time.Duration // a table made in which one fleet differs, and put in force
-	All    time.Duration // the same where all differ
+	Health time.Duration // to apply a fleet's new health
+	One    time.Duration // to build and apply a table in which one fleet changed
+	All    time.Duration // to build and apply a table in which all fleets changed
 
-	Route  time.Duration // a call resolved, routed and done
+	Route  time.Duration // to resolve, route and finish a call
 	Allocs float64       // of one call
 }
 
-// Measure builds all of it for so many capabilities.
+// Measure measures the given number of capabilities.
 func Measure(capabilities int) (Result, error) {
 	m := &measurement{Result: Result{Capabilities: capabilities}}
 	for _, step := range []func() error{m.memory, m.route, m.changes} {
@@ -81,7 +81,7 @@ func fleets(n int) (router.Config, []health.Fleet) {
 	return cfg, probes
 }
 
-// memory builds everything, and looks after each part at what it takes.
+// memory builds everything, and measures the memory after each part.
 func (m *measurement) memory() (err error) {
 	var probes []health.Fleet
 	m.cfg, probes = fleets(m.Capabilities)
@@ -122,7 +122,7 @@ func (m *measurement) memory() (err error) {
 
 func cleartext(string) *tls.Config { return nil }
 
-// resident returns the memory of this process without what could be given back.
+// resident returns the memory of this process, after returning free memory to the system.
 func resident() (int64, error) {
 	debug.FreeOSMemory()
 	return proc.RSS(os.Getpid())
@@ -133,7 +133,7 @@ func grown(before int64) (by, now int64, err error) {
 	return max(now-before, 0), now, err
 }
 
-// best returns the shortest of some tries.
+// best returns the shortest of several tries.
 func best(tries int, do func(try int)) time.Duration {
 	shortest := time.Hour
 	for try := range tries {
@@ -144,8 +144,8 @@ func best(tries int, do func(try int)) time.Duration {
 	return shortest
 }
 
-// route makes calls of capabilities in an order that no cache foresees. Their names
-// follow each other in memory, as in what was just read from a connection.
+// route makes calls of capabilities in an order that no cache predicts. As when they have just been read from a
+// connection, the names are contiguous in memory.
 func (m *measurement) route() error {
 	const calls = 1 << 16
 	ids := make([]string, calls)
@@ -185,7 +185,7 @@ func (m *measurement) route() error {
 	return failed
 }
 
-// changes puts new health and new tables in force.
+// changes applies new health and new tables.
 func (m *measurement) changes() error {
 	m.Health = best(200, func(int) {
 		f := m.cfg.Fleets[rand.IntN(m.Capabilities)]
@@ -222,7 +222,7 @@ func (m *measurement) changes() error {
 	return failed
 }
 
-// anyone is a caller for whom there is every capability.
+// anyone is a caller that may call every capability.
 type anyone struct{}
 
 func (anyone) Sees(string) bool { return true }

@@ -1,6 +1,6 @@
-// Package tcprelay is a relay of bytes that knows nothing of HTTP/2: the floor for
-// any proxy. Go's io.Copy between TCP connections uses splice, so the bytes never
-// enter the process. haproxy's TCP mode is the better floor where it is installed.
+// Package tcprelay relays bytes without knowledge of HTTP/2: the floor for any proxy. Go's io.Copy between TCP
+// connections uses splice, so the bytes never enter the process. If haproxy is installed, its TCP mode is the better
+// floor.
 package tcprelay
 
 import (
@@ -8,7 +8,7 @@ import (
 	"net"
 )
 
-// Serve joins every connection that ln accepts to one to backend, until ln is closed.
+// Serve connects every connection that ln accepts with a new connection to backend, until ln is closed.
 func Serve(ln net.Listener, backend string) error {
 	for {
 		in, err := ln.Accept()
@@ -36,7 +36,7 @@ func join(in net.Conn, backend string) {
 	_ = out.Close()
 }
 
-// move copies until from ends, and then ends to's direction.
+// move copies until from ends, then half-closes to.
 func move(to, from net.Conn) {
 	_, err := io.Copy(to, from)
 	if half, ok := to.(*net.TCPConn); ok && err == nil {

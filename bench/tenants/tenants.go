@@ -1,5 +1,5 @@
-// Package tenants measures what it costs a call to know who calls, to take it off the limits of
-// its tenant, and to record it, when memory has all that is needed.
+// Package tenants measures the cost of authenticating a call, charging its tenant's limits, and recording it, when all
+// data is in memory.
 package tenants
 
 import (
@@ -25,14 +25,13 @@ const (
 	batchSize = 64
 )
 
-// Result is what was measured, of one call: nanoseconds in a batch that only one in ten is faster than, and
-// allocations.
+// Result is the cost of one call: nanoseconds at the lowest decile of the batches, and allocations.
 type Result struct {
 	Identity, NoLimits, Limits, Record, All float64
 	Allocs                                  float64
 }
 
-// rig is the steps of one call.
+// rig holds the steps of one call.
 type rig struct {
 	keys     *tenant.Keys
 	claim    tenant.Credentials
@@ -47,7 +46,7 @@ type rig struct {
 	failed   error
 }
 
-// Measure needs a Redis that nobody else uses.
+// Measure requires a Redis without other users.
 func Measure(ctx context.Context, url string) (r Result, err error) {
 	store, err := redisstore.Open(redisstore.Config{URL: url, Timeout: 10 * time.Second})
 	if err != nil {
@@ -103,13 +102,14 @@ func (g *rig) identify() {
 	g.record.Tenant = g.metrics.Tenant(identity.Tenant)
 }
 
-// limit takes, and gives back at once: few calls wait for the store, and their time is no batch's middle.
+// limit takes a permit and returns it at once. The few calls that wait for the store do not affect the median of a
+// batch.
 func (g *rig) limit(s *tenant.Settings) {
 	var p ratelimit.Permit
 	for {
 		refusal, ok := g.limiter.Take(s, &g.call, 0, &p)
 		if refusal != nil {
-			g.failed = fmt.Errorf("a call was refused: %w", refusal)
+			g.failed = fmt.Errorf("a call was rejected: %w", refusal)
 		}
 		if ok || refusal != nil {
 			break
@@ -126,8 +126,8 @@ func (g *rig) keep() {
 	g.recorder.Record(&g.record)
 }
 
-// best is what a batch of each step takes that only one in ten is faster than. They take turns: others may use
-// the machine.
+// best returns the duration of each step's batch at the lowest decile. The steps alternate, because other processes may
+// use the machine.
 func best(steps ...func()) []float64 {
 	took := make([][]time.Duration, len(steps))
 	for range batches {
