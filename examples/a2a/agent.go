@@ -15,7 +15,7 @@ import (
 	a2apb "github.com/capgate/capgate/proto/lf/a2a/v1"
 )
 
-// maxTasks is how many tasks an agent keeps; the oldest one is forgotten first.
+// maxTasks is the number of tasks that an agent keeps. The oldest one is deleted first.
 const maxTasks = 1000
 
 // Agent counts words. It is safe for concurrent use.
@@ -30,7 +30,7 @@ type Agent struct {
 // New returns an Agent.
 func New() *Agent { return &Agent{tasks: map[string]*a2apb.Task{}} }
 
-// SendMessage answers with a task that has ended.
+// SendMessage returns a completed task.
 func (a *Agent) SendMessage(_ context.Context, req *a2apb.SendMessageRequest) (*a2apb.SendMessageResponse, error) {
 	task, err := a.begin(req)
 	if err != nil {
@@ -40,7 +40,7 @@ func (a *Agent) SendMessage(_ context.Context, req *a2apb.SendMessageRequest) (*
 	return &a2apb.SendMessageResponse{Payload: &a2apb.SendMessageResponse_Task{Task: task}}, nil
 }
 
-// SendStreamingMessage sends the new task, and each change of its status.
+// SendStreamingMessage sends the new task and each change of its status.
 func (a *Agent) SendStreamingMessage(req *a2apb.SendMessageRequest,
 	stream grpc.ServerStreamingServer[a2apb.StreamResponse]) error {
 	task, err := a.begin(req)
@@ -60,10 +60,10 @@ func (a *Agent) GetTask(_ context.Context, req *a2apb.GetTaskRequest) (*a2apb.Ta
 	if task := a.tasks[req.GetId()]; task != nil {
 		return task, nil
 	}
-	return nil, status.Error(codes.NotFound, "there is no such task")
+	return nil, status.Error(codes.NotFound, "no such task")
 }
 
-// begin makes a task of a message.
+// begin creates a task for a message.
 func (a *Agent) begin(req *a2apb.SendMessageRequest) (*a2apb.Task, error) {
 	if req.GetMessage().GetMessageId() == "" {
 		return nil, status.Error(codes.InvalidArgument, "message.message_id is required")

@@ -13,13 +13,14 @@ import (
 	"google.golang.org/grpc/resolver/manual"
 )
 
-// Hosts are the addresses of the name localhost, in the order of a host's /etc/hosts. Nil: those of the system.
+// Hosts lists the addresses of the name localhost, in the order of a host's /etc/hosts. Nil selects those of the
+// system.
 //
-// Published engines listen at localhost, for which Go takes the first IPv4 address if there is one. Their agents, and
-// the terminal UI, dial localhost, for which Go tries the addresses in the order of the file.
+// Published engines listen at localhost, for which Go takes the first IPv4 address if there is one. Their agents and
+// the terminal UI dial localhost, for which Go tries the addresses in the order of the file.
 type Hosts []netip.Addr
 
-// listen listens at localhost, at another port if that one is in use.
+// listen listens at localhost, on another port if the given one is in use.
 func (h Hosts) listen(port int) (net.Listener, error) {
 	host := "localhost"
 	if len(h) > 0 {
@@ -36,7 +37,7 @@ func (h Hosts) listen(port int) (net.Listener, error) {
 	return ln, nil
 }
 
-// Target returns the target of an address for grpc.NewClient, with the options that it needs.
+// Target returns the target of an address for grpc.NewClient, with the required options.
 func (h Hosts) Target(addr string) (string, []grpc.DialOption) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil || host != "localhost" || h == nil {

@@ -26,12 +26,12 @@ import (
 
 // Config configures an engine with its agents. The zero value works.
 type Config struct {
-	Port   int           // web.grpc_port; 0, or a port in use: a random one
+	Port   int           // web.grpc_port; if it is 0 or in use, a random one
 	Hosts  Hosts         // default: those of the system
 	Engine engine.Config // its Token and Spawn are replaced
-	// Pause waits before a failed agent is started again; default a second. It ends with ctx.
+	// Pause waits before a failed agent is restarted; default one second. It ends with ctx.
 	Pause  func(ctx context.Context)
-	Failed func(error) // gets errors of agents; default: they are discarded
+	Failed func(error) // receives errors of agents; default: discarded
 }
 
 // Process is a listening engine.
@@ -64,14 +64,14 @@ func Listen(cfg Config) (*Process, error) {
 	return p, nil
 }
 
-// Addr returns the engine's address. Its port is the one of which its agents, and the terminal UI, are told.
+// Addr returns the engine's address. Its agents and the terminal UI learn its port.
 func (p *Process) Addr() *net.TCPAddr { return p.ln.Addr().(*net.TCPAddr) }
 
-// Quit is closed when the engine starts its agent no more: it has quit, or was given up.
+// Quit is closed when the engine no longer starts its agent: the agent has quit, or has failed too often.
 func (p *Process) Quit() <-chan struct{} { return p.quit }
 
 // Run serves the engine with its agents until ctx ends or a client shuts it down. agents is the address that agents
-// dial, which no published engine lets its users set; "": localhost and the engine's port.
+// dial, which users of published engines cannot set; if it is "", it is localhost with the engine's port.
 func (p *Process) Run(ctx context.Context, agents string) error {
 	p.agents = cmp.Or(agents, net.JoinHostPort("localhost", strconv.Itoa(p.Addr().Port)))
 	// The engine shuts its agent down.
@@ -98,7 +98,7 @@ func (p *Process) Run(ctx context.Context, agents string) error {
 	return p.Engine.Serve(ctx, p.ln)
 }
 
-// dial returns a connection of its own for an agent, as each is a process.
+// dial returns a separate connection for each agent, as agents are processes.
 func (p *Process) dial() (*grpc.ClientConn, error) {
 	target, opts := p.cfg.Hosts.Target(p.agents)
 	return grpc.NewClient(target, append(opts, grpc.WithTransportCredentials(insecure.NewCredentials()))...)

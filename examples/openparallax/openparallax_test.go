@@ -20,14 +20,14 @@ import (
 
 var loopback = netip.MustParseAddr("127.0.0.1")
 
-// gateway is what agents reach in place of their engine: it ends each stream with the next of its statuses.
+// gateway stands in for the engine: it ends each stream with the next of its statuses.
 type gateway struct {
 	openparallaxv1.UnimplementedAgentServiceServer
 
 	ends chan error
 
 	mu     sync.Mutex
-	agents []string // ids of those that came
+	agents []string // ids of the agents that connected
 }
 
 func (g *gateway) RunSession(stream openparallaxv1.AgentService_RunSessionServer) error {
@@ -41,7 +41,7 @@ func (g *gateway) RunSession(stream openparallaxv1.AgentService_RunSessionServer
 	return <-g.ends
 }
 
-// run runs an engine whose agent dials addr until its supervision ends, and returns the errors of the agent.
+// run runs an engine whose agent dials addr until its supervision ends, and returns the agent's errors.
 func run(t *testing.T, ends ...error) (g *gateway, failed []error) {
 	t.Helper()
 	g = &gateway{ends: make(chan error, len(ends))}
@@ -77,7 +77,8 @@ func run(t *testing.T, ends ...error) (g *gateway, failed []error) {
 	return g, failed
 }
 
-// TestAgentsAreGivenUp after three failures, and never started again once their stream has ended with OK.
+// TestAgentsAreGivenUp: an agent is given up after three failures, and never restarted after its stream has ended with
+// OK.
 func TestAgentsAreGivenUp(t *testing.T) {
 	t.Parallel()
 	refused := status.Error(codes.Unavailable, "no engine")
@@ -95,7 +96,7 @@ func TestAgentsAreGivenUp(t *testing.T) {
 	}
 }
 
-// TestPorts: an engine listens on loopback alone, at another port if its own is in use.
+// TestPorts: an engine listens only on loopback, on another port if its own is in use.
 func TestPorts(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")

@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// How agents are started again.
+// The policy for restarts of agents.
 const (
-	restart     = time.Second      // after an agent has failed
-	maxFailures = 3                // within failureSpan: the agent is given up
-	failureSpan = 30 * time.Second // of the failures that count
+	restart     = time.Second      // delay after a failure
+	maxFailures = 3                // within failureSpan, after which the agent is given up
+	failureSpan = 30 * time.Second // window in which failures are counted
 )
 
-// ErrGivenUp says that the engine starts its agent no more.
+// ErrGivenUp is returned when the engine no longer starts its agent.
 var ErrGivenUp = errors.New("agent: given up")
 
-// supervise runs the agent until it quits, or is given up. An agent whose stream ended with OK has quit, and is never
-// started again.
+// supervise runs the agent until it quits or is given up. An agent whose stream ended with OK has quit, and is never
+// restarted.
 func (p *Process) supervise(ctx context.Context) error {
 	var failures []time.Time
 	for {

@@ -29,11 +29,11 @@ const (
 	pollInterval   = 200 * time.Millisecond
 	maxMessage     = 16 << 20  // bytes
 	chunkSize      = 256 << 10 // bytes of a file in one message
-	attempts       = 2         // of a call whose error seems to be one of a connection
+	attempts       = 2         // of a call that fails with an apparent connection error
 	maxDownload    = 256 << 20 // bytes; this package's own limit
 )
 
-// Container is where a capability runs.
+// Container describes where a capability runs.
 type Container struct {
 	Capability string // its id
 	Session    string // "": the container is shared by all sessions
@@ -49,7 +49,7 @@ type Client struct {
 	repeated  atomic.Int64
 }
 
-// Dial makes a channel, which connects when it is used.
+// Dial creates a channel, which connects at its first use.
 func Dial(c Container) (*Client, error) {
 	if c.Port == 0 {
 		c.Port = defaultPort
@@ -69,10 +69,10 @@ func (c Container) channel() (*grpc.ClientConn, error) {
 			BaseDelay: pollInterval, Multiplier: 1, MaxDelay: pollInterval}}))
 }
 
-// Close ends the channel.
+// Close closes the channel.
 func (c *Client) Close() error { return c.conn.Close() }
 
-// Repeated returns how many calls were made once more.
+// Repeated returns the number of repeated calls.
 func (c *Client) Repeated() int { return int(c.repeated.Load()) }
 
 // WaitReady polls until the capability is ready, as the orchestrator does before it uses a container.
@@ -99,7 +99,7 @@ func (c *Client) WaitReady(ctx context.Context) error {
 	}
 }
 
-// healthcheck asks over a channel of its own.
+// healthcheck uses its own channel.
 func (c Container) healthcheck(ctx context.Context) (*livepb.HealthResponse, error) {
 	conn, err := c.channel()
 	if err != nil {
@@ -109,8 +109,8 @@ func (c Container) healthcheck(ctx context.Context) (*livepb.HealthResponse, err
 	return livepb.NewCapabilityClient(conn).Healthcheck(ctx, &livepb.HealthRequest{})
 }
 
-// try makes a call, and once more if its error seems to be one of a connection. The capability is not told when its
-// time is over: the call is cancelled then.
+// try makes a call, and repeats it once if its error seems to be a connection error. It sends no deadline to the
+// capability: when the time is over, it cancels the call.
 func (c *Client) try(ctx context.Context, call func(context.Context) error) error {
 	for left := attempts; ; {
 		attempt, cancel := context.WithCancelCause(ctx)
@@ -131,7 +131,7 @@ func (c *Client) try(ctx context.Context, call func(context.Context) error) erro
 
 var errTime = fmt.Errorf("the call took longer than %v", callTimeout)
 
-// seemsUnsent is how the orchestrator decides that a call may be repeated.
+// seemsUnsent decides, as the orchestrator does, whether a call may be repeated.
 func seemsUnsent(err error) bool {
 	if err == nil {
 		return false
@@ -140,8 +140,8 @@ func seemsUnsent(err error) bool {
 	return strings.Contains(text, "connect") || strings.Contains(text, "transport error")
 }
 
-// Start runs a program in place of an image, with the environment that the orchestrator gives to a container, beside
-// the variables that an image would set. It ends with ctx.
+// Start runs a program in place of an image, with the environment that the orchestrator gives to a container and the
+// variables that an image would set. It ends with ctx.
 func Start(ctx context.Context, c Container, image []string, program string, args ...string) (*exec.Cmd, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Env = append(append([]string{}, image...), "SELU_CAPABILITY_ID="+c.Capability)
@@ -150,6 +150,6 @@ func Start(ctx context.Context, c Container, image []string, program string, arg
 	}
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	cmd.WaitDelay = 10 * time.Second // as Docker has it
+	cmd.WaitDelay = 10 * time.Second // Docker's default
 	return cmd, cmd.Start()
 }

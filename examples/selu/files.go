@@ -10,14 +10,14 @@ import (
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
 )
 
-// File is a file that a call takes or makes.
+// File is an input or output file of a call.
 type File struct {
 	Name string
 	MIME string
 	Data []byte
 }
 
-// Upload sends a file, and returns the id by which arguments name it.
+// Upload sends a file and returns the id by which arguments refer to it.
 func (c *Client) Upload(ctx context.Context, f File) (id string, err error) {
 	err = c.try(ctx, func(ctx context.Context) error {
 		stream, err := c.rpc.UploadInputArtifact(ctx)
@@ -39,7 +39,7 @@ func (c *Client) Upload(ctx context.Context, f File) (id string, err error) {
 		case resp.GetError() != "":
 			return fmt.Errorf("upload of %s: %s", f.Name, resp.GetError())
 		case resp.GetCapabilityArtifactId() == "":
-			return fmt.Errorf("upload of %s: the capability gave it no id", f.Name)
+			return fmt.Errorf("upload of %s: the response has no id", f.Name)
 		}
 		id = resp.GetCapabilityArtifactId()
 		return nil
@@ -47,7 +47,7 @@ func (c *Client) Upload(ctx context.Context, f File) (id string, err error) {
 	return id, err
 }
 
-// Download fetches a file that a result names.
+// Download fetches a file that a result refers to.
 func (c *Client) Download(ctx context.Context, id string) (f File, err error) {
 	err = c.try(ctx, func(ctx context.Context) error {
 		stream, err := c.rpc.DownloadOutputArtifact(ctx,

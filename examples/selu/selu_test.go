@@ -19,7 +19,7 @@ import (
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
 )
 
-// capability is a container that remembers what it was sent.
+// capability is a container that records what it receives.
 type capability struct {
 	livepb.UnimplementedCapabilityServer
 	polls, calls atomic.Int64
@@ -77,7 +77,7 @@ func (*capability) DownloadOutputArtifact(q *livepb.DownloadOutputArtifactReques
 	return s.Send(&livepb.ArtifactChunk{Data: []byte("y"), Done: true})
 }
 
-// serve runs a container, and returns the orchestrator's channel to it.
+// serve runs a container and returns the orchestrator's channel to it.
 func serve(t *testing.T, session string) (*capability, *selu.Client) {
 	t.Helper()
 	c := &capability{metadata: make(chan metadata.MD, 16), request: make(chan *livepb.InvokeRequest, 16),
@@ -98,7 +98,7 @@ func serve(t *testing.T, session string) (*capability, *selu.Client) {
 	return c, client
 }
 
-// TestWaitReady: the health check is polled until it is good.
+// TestWaitReady: the health check is polled until it succeeds.
 func TestWaitReady(t *testing.T) {
 	t.Parallel()
 	c, client := serve(t, "")
@@ -108,7 +108,7 @@ func TestWaitReady(t *testing.T) {
 	}
 }
 
-// TestInvoke: a call has no metadata of its own, and names capability and session in its message.
+// TestInvoke: a call has no further metadata; the message has the capability and the session.
 func TestInvoke(t *testing.T) {
 	t.Parallel()
 	c, client := serve(t, "s-1")
@@ -135,7 +135,7 @@ func TestInvoke(t *testing.T) {
 	}
 }
 
-// TestRepeats: an error whose text contains "connect" is taken for one of a connection, whatever it is.
+// TestRepeats: any error whose text contains "connect" is treated as a connection error.
 func TestRepeats(t *testing.T) {
 	t.Parallel()
 	for failure, repeated := range map[string]int{

@@ -21,7 +21,7 @@ type Call struct {
 	Tool    string
 	Args    string // JSON object; default {}
 	Config  string // JSON object with the declared credentials; default {}
-	Session string // default the container's
+	Session string // default: the container's
 	Thread  string
 }
 
@@ -32,7 +32,7 @@ func (c *Client) request(q Call) *livepb.InvokeRequest {
 	}
 }
 
-// Invoke calls a tool and returns its result, which is JSON. Its failure is a *ToolError.
+// Invoke calls a tool and returns its result, which is JSON. A failure of the tool is a *ToolError.
 func (c *Client) Invoke(ctx context.Context, q Call) (result []byte, err error) {
 	err = c.try(ctx, func(ctx context.Context) error {
 		resp, err := c.rpc.Invoke(ctx, c.request(q))
@@ -45,8 +45,8 @@ func (c *Client) Invoke(ctx context.Context, q Call) (result []byte, err error) 
 	return result, err
 }
 
-// StreamInvoke calls a tool and passes each part of its result to part. A stream that ends without its last chunk is
-// not noticed.
+// StreamInvoke calls a tool and passes each part of its result to part. It does not notice a stream that ends without
+// its last chunk.
 func (c *Client) StreamInvoke(ctx context.Context, q Call, part func([]byte)) error {
 	return c.try(ctx, func(ctx context.Context) error {
 		stream, err := c.rpc.StreamInvoke(ctx, c.request(q))
@@ -78,7 +78,7 @@ type Tool struct {
 	InputSchema json.RawMessage `json:"input_schema"`
 }
 
-// Discover asks for the tools of a capability whose manifest has tool_source: dynamic. There are two attempts.
+// Discover lists the tools of a capability whose manifest has tool_source: dynamic. It tries twice.
 func (c *Client) Discover(ctx context.Context, discoveryTool string) (tools []Tool, err error) {
 	for range 2 {
 		var list []byte

@@ -19,8 +19,8 @@ type artifact struct {
 	expires  time.Time
 }
 
-// artifactStore holds files in memory. Knowledge of a file's id is enough to read it, so ids are unguessable. The
-// bytes of an upload are reserved while it is in progress, so that concurrent uploads cannot exceed the bound.
+// artifactStore holds files in memory. Anyone who knows a file's id can read it, so ids are unguessable. The bytes of
+// an upload are reserved while it is in progress, so that concurrent uploads cannot exceed the limit.
 type artifactStore struct {
 	now      func() time.Time
 	maxFiles int
@@ -37,8 +37,8 @@ func newArtifactStore(cfg Config) *artifactStore {
 	return &artifactStore{now: cfg.Now, maxFiles: cfg.MaxArtifacts, maxBytes: cfg.MaxHeldBytes, ttl: cfg.ArtifactTTL}
 }
 
-// reserve makes room for n bytes, at the cost of the oldest files. Every reserved
-// byte must be released or added.
+// reserve makes room for n bytes, deleting the oldest files if necessary. Every reserved byte must be released or
+// added.
 func (s *artifactStore) reserve(n int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,7 +59,7 @@ func (s *artifactStore) release(n int) {
 	s.reserved -= n
 }
 
-// add stores a file whose bytes are reserved, and owns data from then on.
+// add stores a file whose bytes are reserved. It owns data.
 func (s *artifactStore) add(filename, mimeType string, data []byte) *artifact {
 	a := &artifact{id: rand.Text(), filename: filename, mimeType: mimeType, data: data}
 	s.mu.Lock()
@@ -75,7 +75,7 @@ func (s *artifactStore) add(filename, mimeType string, data []byte) *artifact {
 	return a
 }
 
-// get returns nil if the file does not exist, or no longer.
+// get returns nil if the file does not exist or has expired.
 func (s *artifactStore) get(id string) *artifact {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,7 +93,7 @@ func (s *artifactStore) expire() {
 	}
 }
 
-// dropOldest forgets one file. The caller holds mu.
+// dropOldest deletes the oldest file. The caller holds mu.
 func (s *artifactStore) dropOldest() {
 	s.held -= len(s.files[0].data)
 	s.files = slices.Delete(s.files, 0, 1)

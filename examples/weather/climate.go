@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// unitSystem is how figures are shown; they are computed in metric units.
+// unitSystem is the unit system of the results. Values are computed in metric units.
 type unitSystem string
 
 const (
@@ -26,7 +26,7 @@ func parseUnits(s string) (unitSystem, error) {
 	return "", fmt.Errorf("units is %.32q; it must be metric or imperial", s)
 }
 
-// weather is one place's weather on one date, in metric units.
+// weather is the weather of one place on one date, in metric units.
 type weather struct {
 	date          time.Time
 	normal        float64 // °C, the climate's mean for the date
@@ -35,8 +35,7 @@ type weather struct {
 	conditions    string
 }
 
-// weatherOn computes the weather of a date (00:00 UTC). It depends on its
-// arguments alone.
+// weatherOn computes the weather of a date (00:00 UTC). It depends only on its arguments.
 func weatherOn(p *place, date time.Time) weather {
 	w := weather{date: date, normal: onDate(date, func(m time.Month) float64 { return p.temperature[m-1] })}
 
@@ -46,7 +45,7 @@ func weatherOn(p *place, date time.Time) weather {
 	spread := 1 + 3*min(math.Abs(p.latitude), 60)/60 // °C: tropical days differ least
 	w.temperature = w.normal + anomaly*spread
 
-	// The probability of a wet day grows with the month's rain; on average, the rain of wet days adds up to the
+	// The probability of a wet day grows with the month's rain. On average, the rain of the wet days adds up to the
 	// month's sum.
 	daily := onDate(date, func(m time.Month) float64 { return p.precipitation[m-1] / daysIn(date.Year(), m) })
 	chance := 0.75 * daily / (daily + 2)
@@ -57,7 +56,7 @@ func weatherOn(p *place, date time.Time) weather {
 	return w
 }
 
-// dice is what varies from day to day at a place.
+// dice holds the random values of a day at a place.
 type dice struct {
 	warmth float64 // standard normal
 	wet    float64 // [0, 1)
@@ -65,7 +64,7 @@ type dice struct {
 	cloud  float64 // [0, 1)
 }
 
-// draw throws the dice of a place for the day that lies offset days after date.
+// draw returns the random values of a place for the day that is offset days after date.
 func draw(p *place, date time.Time, offset int64) dice {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(p.name + "\x00" + p.country)) // a hash.Hash never fails
@@ -74,8 +73,7 @@ func draw(p *place, date time.Time, offset int64) dice {
 	return dice{warmth: r.NormFloat64(), wet: r.Float64(), amount: r.ExpFloat64(), cloud: r.Float64()}
 }
 
-// onDate interpolates a monthly figure to a date. A month's figure is that of its
-// middle; in between it changes evenly.
+// onDate interpolates a monthly value to a date: linearly, between the middles of the months.
 func onDate(date time.Time, figure func(time.Month) float64) float64 {
 	middle := func(first time.Time) time.Time { return first.Add(first.AddDate(0, 1, 0).Sub(first) / 2) }
 	first := time.Date(date.Year(), date.Month(), 1, 0, 0, 0, 0, time.UTC)
@@ -91,7 +89,7 @@ func daysIn(year int, m time.Month) float64 {
 	return float64(time.Date(year, m+1, 0, 0, 0, 0, 0, time.UTC).Day())
 }
 
-// describe puts a day into words; cloud is about 0 (none) to 1.4 (a lot).
+// describe describes a day in words; cloud is about 0 (none) to 1.4 (a lot).
 func describe(w weather, cloud float64) string {
 	kind := "rain"
 	switch {
@@ -115,7 +113,7 @@ func describe(w weather, cloud float64) string {
 	return "overcast"
 }
 
-// report is a day as the tools show it.
+// report is a day in the results of the tools.
 type report struct {
 	Location          string     `json:"location"`
 	Country           string     `json:"country"`

@@ -13,8 +13,7 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// TestDaysAverageToTheNormals checks the promise behind every figure: over many
-// years, a month's days have the mean temperature and the rain of the table.
+// TestDaysAverageToTheNormals: over many years, a month's days have the mean temperature and the rain of the table.
 func TestDaysAverageToTheNormals(t *testing.T) {
 	t.Parallel()
 	const years = 25
@@ -63,7 +62,7 @@ func today(t *testing.T, capability *weather.Server, city string) (out day) {
 	return out
 }
 
-// TestReplicasAgree: two servers give one answer, and another on another day.
+// TestReplicasAgree: two servers give the same answer on the same day, and a different one on another day.
 func TestReplicasAgree(t *testing.T) {
 	t.Parallel()
 	at := func(now time.Time) *weather.Server {
@@ -83,8 +82,7 @@ func TestReplicasAgree(t *testing.T) {
 	}
 }
 
-// TestTable checks the figures for what no place on Earth has, which finds slips
-// of a column, a sign or a hemisphere.
+// TestTable checks the table for impossible values, which reveal an error in a column, a sign or a hemisphere.
 func TestTable(t *testing.T) {
 	t.Parallel()
 	file, err := os.Open("normals.csv")

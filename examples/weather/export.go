@@ -15,19 +15,18 @@ import (
 
 const maxExportPlaces = 1000 // with maxDays, about a megabyte of CSV
 
-// attachment names an uploaded file the way the orchestrator passes it to a tool.
+// attachment refers to an uploaded file as the orchestrator passes it to a tool.
 type attachment struct {
 	ID string `json:"capability_artifact_id"`
 }
 
-// UnmarshalJSON takes any other keys in silence: orchestrators add the file's name
-// and type, and those are not the agent's slips.
+// UnmarshalJSON ignores other keys: orchestrators add the file's name and type, which are no mistake of the agent.
 func (a *attachment) UnmarshalJSON(object []byte) error {
 	type plain attachment
 	return json.Unmarshal(object, (*plain)(a))
 }
 
-// artifactRef names a written file the way the orchestrator finds it in a result.
+// artifactRef refers to a written file as the orchestrator finds it in a result.
 type artifactRef struct {
 	ID        string `json:"capability_artifact_id"`
 	Filename  string `json:"filename"`
@@ -35,7 +34,7 @@ type artifactRef struct {
 	SizeBytes int    `json:"size_bytes"`
 }
 
-// exported is export_report's result.
+// exported is the result of export_report.
 type exported struct {
 	Artifact  artifactRef `json:"artifact"`
 	Locations int         `json:"locations"`
@@ -44,8 +43,8 @@ type exported struct {
 	Units     unitSystem  `json:"units"`
 }
 
-// exportReport writes one CSV line per place and day. The places are those listed
-// and those in the attachments; with neither, every city of the table.
+// exportReport writes one CSV line per place and day. The places are those in the arguments and in the attachments;
+// without either, all cities of the table.
 func (s *Server) exportReport(ctx context.Context, args []byte) (result, error) {
 	var in struct {
 		Locations   []string     `json:"locations"`
@@ -85,7 +84,7 @@ func (s *Server) exportReport(ctx context.Context, args []byte) (result, error) 
 	return result{whole: out, parts: []any{out}}, nil
 }
 
-// listed finds the places named in the arguments and in the uploaded files, each once.
+// listed returns the places named in the arguments and in the uploaded files, without duplicates.
 func (s *Server) listed(names []string, attachments []attachment) ([]*place, error) {
 	for _, at := range attachments {
 		a := s.artifacts.get(at.ID)
@@ -119,7 +118,7 @@ func (s *Server) listed(names []string, attachments []attachment) ([]*place, err
 	return places, nil
 }
 
-// placeList reads one place per line; blank lines and a byte order mark do not count.
+// placeList reads one place per line. It ignores blank lines and a byte order mark.
 func placeList(file []byte) ([]string, error) {
 	if !utf8.Valid(file) {
 		return nil, errors.New("not a text file in UTF-8")

@@ -5,5 +5,5 @@ import _ "embed"
 //go:embed manifest.yaml
 var manifest []byte
 
-// Manifest returns the text of the capability's manifest.yaml, of the caller's own.
+// Manifest returns a copy of the capability's manifest.yaml.
 func Manifest() []byte { return append([]byte(nil), manifest...) }

@@ -11,8 +11,7 @@ import (
 	"github.com/capgate/capgate/examples/weather"
 )
 
-// TestManifestMatchesTheServer: the tools that the manifest declares are those
-// that exist, and they take the arguments that its schemas name.
+// TestManifestMatchesTheServer: the manifest declares the tools that exist, with the arguments that they accept.
 func TestManifestMatchesTheServer(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("manifest.yaml")

@@ -20,7 +20,7 @@ import (
 var normalsCSV string
 
 const (
-	maxNameRunes   = 100 // longer names are refused before they cost an edit distance per city
+	maxNameRunes   = 100 // longer names are rejected before the edit distances are computed
 	maxSuggestions = 3
 )
 
@@ -69,15 +69,15 @@ func readNormals(r io.Reader) (*gazetteer, error) {
 		p.latitude, p.longitude = numbers[0][0], numbers[0][1]
 		key := fold(p.name)
 		if g.byName[key] != nil {
-			return nil, fmt.Errorf("%s stands twice in the table", p.name)
+			return nil, fmt.Errorf("%s is in the table twice", p.name)
 		}
 		g.byName[key] = p
 		g.all = append(g.all, p)
 	}
 }
 
-// find returns the place that the query names, as "Zürich", "zurich" or
-// "Zurich, Switzerland". Its error suggests near names.
+// find returns the place with a name such as "Zürich", "zurich" or "Zurich, Switzerland". Its error suggests similar
+// names.
 func (g *gazetteer) find(query string) (*place, error) {
 	if utf8.RuneCountInString(query) > maxNameRunes {
 		return nil, fmt.Errorf("location is longer than %d characters", maxNameRunes)
@@ -98,8 +98,8 @@ func (g *gazetteer) find(query string) (*place, error) {
 	return nil, fmt.Errorf("unknown city %q; did you mean %s?", query, strings.Join(near, " or "))
 }
 
-// near returns up to maxSuggestions names, nearest first: those a few letters
-// away, and those that begin with what was asked.
+// near returns up to maxSuggestions names, the most similar first: those that differ by a few letters, and those with
+// the query as a prefix.
 func (g *gazetteer) near(key string) []string {
 	type candidate struct {
 		place    *place
@@ -122,7 +122,7 @@ func (g *gazetteer) near(key string) []string {
 	return names
 }
 
-// fold makes names comparable: no case, no accents, hyphens as spaces, single spaces.
+// fold normalizes names for comparison: lower case, no accents, hyphens as spaces, single spaces.
 func fold(name string) string {
 	plain := strings.Map(func(r rune) rune {
 		switch {

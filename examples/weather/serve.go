@@ -13,11 +13,10 @@ import (
 
 const (
 	maxMessageBytes = 16 << 20         // the orchestrator's own limit
-	stopTimeout     = 10 * time.Second // how long calls in flight may take to end
+	stopTimeout     = 10 * time.Second // for calls in flight at the end
 )
 
-// Serve serves the capability over gRPC in cleartext until ctx ends, then lets the calls in flight finish. It
-// closes ln.
+// Serve serves the capability over gRPC in cleartext until ctx ends, then waits for calls in flight. It closes ln.
 func (c *Server) Serve(ctx context.Context, ln net.Listener) error {
 	srv := grpc.NewServer(grpc.MaxRecvMsgSize(maxMessageBytes))
 	docpb.RegisterCapabilityServer(srv, c)

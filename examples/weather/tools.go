@@ -18,7 +18,7 @@ const (
 // A tool takes JSON arguments and returns a result. Its error tells the calling agent what to change.
 type tool func(ctx context.Context, args []byte) (result, error)
 
-// result is a tool's answer, whole for Invoke and in parts (at least one) for StreamInvoke.
+// result is the result of a tool: whole for Invoke, and in one or more parts for StreamInvoke.
 type result struct {
 	whole any
 	parts []any
@@ -72,7 +72,7 @@ func (s *Server) forecast(_ context.Context, args []byte) (result, error) {
 	return result{whole: parts, parts: parts}, nil
 }
 
-// today returns the date of the clock, at 00:00 UTC.
+// today returns the current date, at 00:00 UTC.
 func (s *Server) today() time.Time { return s.now().UTC().Truncate(24 * time.Hour) }
 
 func parseDays(days *int) (int, error) {
@@ -85,8 +85,8 @@ func parseDays(days *int) (int, error) {
 	return *days, nil
 }
 
-// decodeArgs reads one JSON object into the struct behind into. Absent arguments
-// are an empty object; a misspelt name is an error, so that it is not ignored in silence.
+// decodeArgs decodes one JSON object into the struct behind into. Absent arguments are an empty object. An unknown name
+// is an error, so that a typo is not ignored.
 func decodeArgs(args []byte, into any) error {
 	if len(bytes.TrimSpace(args)) == 0 {
 		return nil
@@ -104,7 +104,7 @@ func decodeArgs(args []byte, into any) error {
 		return fmt.Errorf("bad arguments: %w", err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("bad arguments: something follows the JSON object")
+		return errors.New("bad arguments: unexpected data after the JSON object")
 	}
 	return nil
 }

@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	chunkBytes    = 256 << 10 // as the orchestrator sends and expects
-	maxLabelBytes = 255       // file names and MIME types are cut to this
+	chunkBytes    = 256 << 10 // the orchestrator's chunk size
+	maxLabelBytes = 255       // longer file names and MIME types are truncated
 )
 
-// UploadInputArtifact stores a file. A problem with the file is in the reply's error, with gRPC status OK; only a
+// UploadInputArtifact stores a file. A problem with the file is in the response's error, with gRPC status OK; only a
 // broken stream is a gRPC error.
 func (s *Server) UploadInputArtifact(stream docpb.Capability_UploadInputArtifactServer) error {
 	up := upload{store: s.artifacts, maxBytes: s.maxUpload}
@@ -29,7 +29,7 @@ func (s *Server) UploadInputArtifact(stream docpb.Capability_UploadInputArtifact
 			return err
 		}
 		if err := up.take(chunk); err != nil {
-			// Answering ends the call: the rest of the file is not waited for.
+			// The response ends the call without waiting for the rest of the file.
 			return stream.SendAndClose(&docpb.UploadInputArtifactResponse{Error: err.Error()})
 		}
 	}
@@ -40,7 +40,7 @@ func (s *Server) UploadInputArtifact(stream docpb.Capability_UploadInputArtifact
 	return stream.SendAndClose(&docpb.UploadInputArtifactResponse{CapabilityArtifactId: a.id})
 }
 
-// upload is a file on its way in.
+// upload is a file that is being received.
 type upload struct {
 	store    *artifactStore
 	maxBytes int
@@ -50,7 +50,7 @@ type upload struct {
 	data               []byte // len(data) bytes are reserved in store
 }
 
-// take appends a chunk. The first names the file, and may be empty.
+// take appends a chunk. The first one names the file, and may be empty.
 func (u *upload) take(chunk *docpb.UploadInputArtifactChunk) error {
 	if !u.started {
 		u.started = true
@@ -72,15 +72,15 @@ func (u *upload) finish() (*artifact, error) {
 		return nil, errors.New("the upload carried no chunk; send one, even for an empty file")
 	}
 	a := u.store.add(baseName(u.filename), label(u.mimeType, "application/octet-stream"), u.data)
-	u.data = nil // the store's from here
+	u.data = nil // owned by the store from here on
 	return a, nil
 }
 
-// abandon releases the reservation of an upload that did not finish.
+// abandon releases the reservation of an unfinished upload.
 func (u *upload) abandon() { u.store.release(len(u.data)) }
 
-// DownloadOutputArtifact sends a file out, its name and type on the first chunk,
-// done on the last. An empty file is one empty chunk.
+// DownloadOutputArtifact sends a file: its name and type on the first chunk, done on the last. An empty file is one
+// empty chunk.
 func (s *Server) DownloadOutputArtifact(req *docpb.DownloadOutputArtifactRequest,
 	stream docpb.Capability_DownloadOutputArtifactServer) error {
 	a := s.artifacts.get(req.GetArtifactId())

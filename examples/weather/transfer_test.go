@@ -23,7 +23,7 @@ import (
 
 const chunkBytes = 256 << 10
 
-// upload sends a file in chunks as the orchestrator does: an empty one as one empty chunk.
+// upload sends a file in chunks as the orchestrator does. An empty file is one empty chunk.
 func upload(t *testing.T, c docpb.CapabilityClient, filename, mimeType string, data []byte) (id, toolError string) {
 	t.Helper()
 	stream, err := c.UploadInputArtifact(t.Context())
@@ -37,7 +37,7 @@ func upload(t *testing.T, c docpb.CapabilityClient, filename, mimeType string, d
 			chunk.Filename, chunk.MimeType = filename, mimeType
 		}
 		if err := stream.Send(chunk); errors.Is(err, io.EOF) {
-			break // answered already; the reply says why
+			break // answered already; the response has the reason
 		} else if err != nil {
 			t.Fatal(err)
 		}
@@ -129,7 +129,7 @@ func TestExportOfAnUploadedList(t *testing.T) {
 	if len(rows) != 10 || rows[0][0] != "location" {
 		t.Fatalf("%d rows, header %v", len(rows), rows[0])
 	}
-	for i, city := range []string{"Berlin", "Zürich", "Lima"} { // Berlin stands twice in the lists, once in the report
+	for i, city := range []string{"Berlin", "Zürich", "Lima"} { // Berlin is in the lists twice, and in the report once
 		if got := rows[1+3*i]; got[0] != city || got[2] != "2026-07-16" {
 			t.Errorf("row %d: %v, want %s", 1+3*i, got, city)
 		}
@@ -211,8 +211,8 @@ func TestUploadBounds(t *testing.T) {
 	}
 }
 
-// TestUploadsUnderWayAreBounded: what is being uploaded counts as held, and is
-// given back when the upload breaks off.
+// TestUploadsUnderWayAreBounded: unfinished uploads count as held, and their bytes are released when the upload breaks
+// off.
 func TestUploadsUnderWayAreBounded(t *testing.T) {
 	t.Parallel()
 	ended, asked := make(chan error, 3), make(chan struct{}, 16)
@@ -227,7 +227,7 @@ func TestUploadsUnderWayAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	check.Received(t, asked, "the server to ask for a chunk")
-	check.Received(t, asked, "the server to ask for a chunk") // for the second chunk: the first is taken
+	check.Received(t, asked, "the server to ask for a chunk") // for the second chunk: the first has been read
 
 	if _, toolError := upload(t, c, "whole", "", make([]byte, 1<<20)); !strings.Contains(toolError, "no room") {
 		t.Errorf("beside an upload under way: error %q", toolError)
@@ -252,7 +252,7 @@ func TestOldFilesMakeRoom(t *testing.T) {
 		cfg  weather.Config
 		step time.Duration
 		size int
-		kept int // how many of five files remain
+		kept int // number of the five files that remain
 	}{
 		"number": {weather.Config{MaxArtifacts: 2}, 0, 10, 2},
 		"bytes":  {weather.Config{MaxHeldBytes: 3000}, 0, 1000, 3},
@@ -278,8 +278,8 @@ func TestOldFilesMakeRoom(t *testing.T) {
 	}
 }
 
-// TestCancelEndsADownload: a reader that stops and then cancels frees the server,
-// which is stuck on flow control by then.
+// TestCancelEndsADownload: a client that stops reading and then cancels releases the server, which is blocked by flow
+// control by then.
 func TestCancelEndsADownload(t *testing.T) {
 	t.Parallel()
 	ended := make(chan error, 2)
@@ -305,7 +305,7 @@ func TestCancelEndsADownload(t *testing.T) {
 	}
 }
 
-// reportEnd tells how each stream's handler ended.
+// reportEnd reports the end of each stream's handler.
 func reportEnd(ended chan<- error) grpc.StreamServerInterceptor {
 	return func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 		err := handler(srv, stream)
@@ -314,7 +314,7 @@ func reportEnd(ended chan<- error) grpc.StreamServerInterceptor {
 	}
 }
 
-// reportRecv tells each time that a handler asks for the next message.
+// reportRecv reports each time that a handler waits for the next message.
 func reportRecv(asked chan<- struct{}) grpc.StreamServerInterceptor {
 	return func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 		return handler(srv, reportingStream{stream, asked})

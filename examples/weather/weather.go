@@ -18,10 +18,10 @@ import (
 type Config struct {
 	Now func() time.Time // clock; default time.Now. Dates are those of UTC
 
-	MaxArtifacts     int           // files held, uploaded and written; default 64. The oldest goes first
+	MaxArtifacts     int           // files held, uploaded and written; default 64. The oldest is deleted first
 	MaxArtifactBytes int           // largest upload; default 32 MiB
-	MaxHeldBytes     int           // all files, with uploads still under way; default 64 MiB
-	ArtifactTTL      time.Duration // a file is forgotten after this; default 1h
+	MaxHeldBytes     int           // all files, including unfinished uploads; default 64 MiB
+	ArtifactTTL      time.Duration // lifetime of a file; default 1h
 }
 
 func (c Config) withDefaults() Config {
@@ -55,8 +55,7 @@ type Server struct {
 	tools     map[string]tool
 }
 
-// New returns a capability that is ready to serve. It fails only if the table of
-// cities that is built into the binary cannot be read.
+// New returns a capability that is ready to serve. It fails only if the built-in table of cities cannot be read.
 func New(cfg Config) (*Server, error) {
 	cfg = cfg.withDefaults()
 	places, err := readNormals(strings.NewReader(normalsCSV))
@@ -72,7 +71,7 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// Invoke runs a tool and returns its whole result. A tool's failure is in the reply's error, with gRPC status OK.
+// Invoke runs a tool and returns its whole result. A tool's failure is in the response's error, with gRPC status OK.
 func (s *Server) Invoke(ctx context.Context, req *docpb.InvokeRequest) (*docpb.InvokeResponse, error) {
 	out, err := s.run(ctx, req)
 	if ctx.Err() != nil {
@@ -88,8 +87,8 @@ func (s *Server) Invoke(ctx context.Context, req *docpb.InvokeRequest) (*docpb.I
 	return &docpb.InvokeResponse{ResultJson: result}, nil
 }
 
-// StreamInvoke runs a tool and sends its result in the tool's own parts, a day at a time for a forecast. The last
-// chunk has done set, and the error of a failed tool.
+// StreamInvoke runs a tool and sends its result in parts, such as a day at a time for a forecast. The last chunk has
+// done set, and the error of a failed tool.
 func (s *Server) StreamInvoke(req *docpb.InvokeRequest, stream docpb.Capability_StreamInvokeServer) error {
 	ctx := stream.Context()
 	out, err := s.run(ctx, req)
@@ -111,7 +110,7 @@ func (s *Server) StreamInvoke(req *docpb.InvokeRequest, stream docpb.Capability_
 	return nil
 }
 
-// Healthcheck is always ready: everything that the tools need is in the binary.
+// Healthcheck always reports ready: everything that the tools need is in the binary.
 func (s *Server) Healthcheck(context.Context, *docpb.HealthRequest) (*docpb.HealthResponse, error) {
 	return &docpb.HealthResponse{Ready: true, Message: fmt.Sprintf("%d cities", len(s.places.all))}, nil
 }

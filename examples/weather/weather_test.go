@@ -21,11 +21,11 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// july returns the clock of most tests: 2026-07-16, the middle of a month, where a
-// normal is the table's own figure.
+// july returns the clock of most tests: 2026-07-16, the middle of a month, where the interpolated value is the table's
+// own.
 func july() time.Time { return time.Date(2026, time.July, 16, 18, 0, 0, 0, time.UTC) }
 
-// serve starts a capability on a real listener and answers with a client of it.
+// serve starts a capability on a real listener and returns a client of it.
 func serve(t *testing.T, cfg weather.Config, opts ...grpc.ServerOption) docpb.CapabilityClient {
 	t.Helper()
 	if cfg.Now == nil {
@@ -57,7 +57,7 @@ func serve(t *testing.T, cfg weather.Config, opts ...grpc.ServerOption) docpb.Ca
 	return docpb.NewCapabilityClient(conn)
 }
 
-// invoke calls a tool and decodes its result, or answers with its error.
+// invoke calls a tool and returns its decoded result, or its error.
 func invoke[T any](t *testing.T, c docpb.CapabilityClient, tool, args string) (out T, toolError string) {
 	t.Helper()
 	resp, err := c.Invoke(t.Context(), &docpb.InvokeRequest{ToolName: tool, ArgsJson: []byte(args)})
@@ -66,7 +66,7 @@ func invoke[T any](t *testing.T, c docpb.CapabilityClient, tool, args string) (o
 	}
 	if resp.GetError() != "" {
 		if len(resp.GetResultJson()) > 0 {
-			t.Errorf("%s %s: a result beside the error", tool, args)
+			t.Errorf("%s %s: a result as well as the error", tool, args)
 		}
 		return out, resp.GetError()
 	}
@@ -76,7 +76,7 @@ func invoke[T any](t *testing.T, c docpb.CapabilityClient, tool, args string) (o
 	return out, ""
 }
 
-// chunks reads a stream to its end and checks that exactly the last chunk is done.
+// chunks reads a stream to its end and checks that only the last chunk is done.
 func chunks(t *testing.T, c docpb.CapabilityClient, tool, args string) []*docpb.InvokeChunk {
 	t.Helper()
 	stream, err := c.StreamInvoke(t.Context(), &docpb.InvokeRequest{ToolName: tool, ArgsJson: []byte(args)})
@@ -227,7 +227,7 @@ func TestToolErrors(t *testing.T) {
 		{"get_current_weather", `{"location":"Berlin","units":"kelvin"}`, "metric or imperial"},
 		{"get_current_weather", `{"location":`, "bad arguments"},
 		{"get_current_weather", `[]`, "want a JSON object"},
-		{"get_current_weather", `{"location":"Berlin"} {}`, "something follows"},
+		{"get_current_weather", `{"location":"Berlin"} {}`, "unexpected data"},
 		{"get_forecast", `{"location":"Berlin","days":0}`, "1 to 14"},
 		{"get_forecast", `{"location":"Berlin","days":15}`, "1 to 14"},
 		{"get_forecast", `{"location":"Berlin","days":"3"}`, "days cannot be"},

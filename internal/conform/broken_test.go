@@ -69,7 +69,7 @@ func serveBroken(t *testing.T, rule string) (addr string) {
 	return addr
 }
 
-// timeless hides the deadlines of a method's calls, which grpc-go would enforce.
+// timeless removes the deadlines of a method's calls, which grpc-go would enforce.
 func timeless(t *testing.T, b *broken, method string) (addr string) {
 	t.Helper()
 	inner := grpc.NewServer(grpc.MaxRecvMsgSize(16 << 20))
@@ -141,7 +141,7 @@ func (b *broken) add(ctx context.Context, req *docpb.InvokeRequest) (*docpb.Invo
 	return &docpb.InvokeResponse{ResultJson: []byte(result)}, nil
 }
 
-// crowded reports whether another call is there, after a short wait.
+// crowded reports whether another call arrives within a short time.
 func (b *broken) crowded() bool {
 	if b.working.Add(1) > 1 {
 		select {
@@ -171,7 +171,7 @@ func (b *broken) StreamInvoke(req *docpb.InvokeRequest, stream grpc.ServerStream
 		}
 		return stream.Send(&docpb.InvokeChunk{Done: true, Error: "no such tool"})
 	}
-	at := bytes.IndexByte([]byte(goodResult), 0xC3) + 1 // inside a letter
+	at := bytes.IndexByte([]byte(goodResult), 0xC3) + 1 // within a character
 	chunks := []*docpb.InvokeChunk{{Data: []byte(goodResult[:at])}, {Data: []byte(goodResult[at:]), Done: true}}
 	switch b.rule {
 	case "stream":
@@ -299,7 +299,7 @@ func (b brokenLive) UploadInputArtifact(stream grpc.ClientStreamingServer[livepb
 	}
 	reply := &livepb.UploadInputArtifactResponse{CapabilityArtifactId: fmt.Sprint("file of ", size), SizeBytes: size}
 	if b.rule == "upload-size" {
-		reply.SizeBytes = 3 // chunks, not bytes
+		reply.SizeBytes = 3 // chunks instead of bytes
 	}
 	return stream.SendAndClose(reply)
 }

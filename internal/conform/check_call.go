@@ -54,7 +54,7 @@ func checkDiscovery(ctx context.Context, r *run) error {
 	case r.toolsErr == nil && r.tools.From == "manifest":
 		return skip("its tools are those of the manifest")
 	case r.Manifest == nil && r.toolsErr != nil && r.noTool(ctx) != nil:
-		return skip("it has no tool " + container.DefaultDiscovery) // rule unknown-tool checks its error
+		return skip("it has no tool " + container.DefaultDiscovery) // the rule unknown-tool checks its error
 	}
 	return r.toolsErr
 }
@@ -83,7 +83,7 @@ func (r *run) question() container.Question {
 	return container.Question{Tool: r.harmless.Tool, Args: r.harmless.Args, Session: session}
 }
 
-// call makes the harmless call, and returns its result.
+// call makes the harmless call and returns its result.
 func (r *run) call(ctx context.Context, q container.Question) ([]byte, error) {
 	answer, err := r.client.Invoke(ctx, q)
 	switch {
@@ -95,14 +95,14 @@ func (r *run) call(ctx context.Context, q container.Question) ([]byte, error) {
 	return answer.Result, nil
 }
 
-// again repeats the harmless call in another form, and compares the result.
+// again makes the harmless call in another form and compares the result.
 func (r *run) again(ctx context.Context, q container.Question) error {
 	if !r.good {
 		return r.noGoodCall()
 	}
 	result, err := r.call(ctx, q)
 	if err == nil && r.steady && !sameJSON(result, r.result) {
-		err = fmt.Errorf("%s has another result than before: %s", q.Tool, container.Clean(string(result)))
+		err = fmt.Errorf("%s has a different result: %s", q.Tool, container.Clean(string(result)))
 	}
 	return err
 }

@@ -16,8 +16,8 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// A handler has to notice the early end of a call: gRPC's server does not stop it. For tools only a slow call
-// shows that. An upload waits for its caller, and an unread download for its reader.
+// A handler has to notice the early end of a call: gRPC's server does not stop it. For tools, only a slow call shows
+// whether it does. An upload waits for its caller, and an unread download for its reader.
 
 // noSlow returns a skip if no slow call is known.
 func (r *run) noSlow() error {
@@ -50,7 +50,7 @@ func checkDeadlineFiles(ctx context.Context, r *run) error {
 	return r.inTime(ctx, "UploadInputArtifact", r.begun(), false)
 }
 
-// inTime makes a call that cannot end before its deadline, and expects its end then.
+// inTime makes a call that cannot end before its deadline, and expects it to end then.
 func (r *run) inTime(ctx context.Context, method string, message proto.Message, whole bool) error {
 	ctx, cancel := context.WithTimeout(ctx, shortTime+r.Grace)
 	defer cancel()
@@ -112,7 +112,7 @@ func (r *run) answers(ctx context.Context) error {
 }
 
 func (r *run) heldUp(what string, err error) error {
-	return fmt.Errorf("after calls were given up, %s ends within %v with %s", what, r.Grace, container.Explain(err))
+	return fmt.Errorf("after canceled calls, %s ends within %v with %s", what, r.Grace, container.Explain(err))
 }
 
 func (r *run) giveUpUploads(ctx context.Context) error {
@@ -152,7 +152,7 @@ func (r *run) giveUpDownloads(ctx context.Context) error {
 }
 
 func cannotBegin(err error) error {
-	return errors.New("a call cannot begin: " + container.Explain(err))
+	return errors.New("a call cannot start: " + container.Explain(err))
 }
 
 // giveUpSlow starts slow calls and cancels them.
@@ -167,7 +167,7 @@ func (r *run) giveUpSlow(ctx context.Context) error {
 		_ = stream.SendMsg(r.slow())
 		_ = stream.CloseSend()
 	}
-	// No event shows that they run, so they get a moment.
+	// No event shows that they are running, so the check waits a moment.
 	select {
 	case <-ctx.Done():
 	case <-time.After(shortTime):

@@ -21,7 +21,7 @@ type files struct {
 	uploaded container.Uploaded
 	empty    container.Uploaded
 	chunks   []*docpb.ArtifactChunk // of its download
-	err      error                  // why there are none; may be a skip
+	err      error                  // reason if there are none; may be a skip
 }
 
 const (
@@ -29,7 +29,7 @@ const (
 	fileType = "text/plain"
 )
 
-// content returns a text of several chunks, the last one shorter, without equal lines.
+// content returns a text of several chunks with a shorter last one, in which all lines differ.
 func content() []byte {
 	var b bytes.Buffer
 	for i := 0; b.Len() < 2*chunkBytes+1000; i++ {
@@ -48,7 +48,7 @@ func file(data []byte) container.File {
 	return f
 }
 
-// upload sends a file and expects an id.
+// upload uploads a file and expects an id.
 func (r *run) upload(ctx context.Context, data []byte) (container.Uploaded, error) {
 	up, err := r.client.Upload(ctx, file(data))
 	switch {
@@ -228,7 +228,7 @@ func checkDownloadUnknown(ctx context.Context, r *run) error {
 	case err != nil:
 		return errors.New("the download ends with " + container.Explain(err))
 	case len(chunks) == 0 || chunks[len(chunks)-1].GetError() == "":
-		return errors.New("the download of a file that is not there ends without an error")
+		return errors.New("the download of a file that does not exist ends without an error")
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ const (
 	largerMessage = 16 << 20
 )
 
-// checkLarge tries the sizes that a container has to take, and by default a larger one that it need not.
+// checkLarge tries the sizes that a container must accept, and by default a larger one that it need not accept.
 func checkLarge(ctx context.Context, r *run) error {
 	largest := cmp.Or(r.Largest, usualMessage)
 	for _, size := range []int{largest / 16, largest / 3, largest} {
@@ -47,7 +47,7 @@ func checkLarge(ctx context.Context, r *run) error {
 	return nil
 }
 
-// large calls an unknown tool with a message of a size: any response shows that the request arrived.
+// large calls an unknown tool with a message of the given size. Any response shows that the request arrived.
 func (r *run) large(ctx context.Context, size int) error {
 	q := container.Question{Tool: container.NoSuchTool, Session: session}
 	// The size of the message without the padding, including the longer length of its field.

@@ -17,7 +17,7 @@ import (
 // streamed is the harmless call as a stream.
 type streamed struct {
 	chunks []*docpb.InvokeChunk
-	good   bool // it ended with OK and without an error
+	good   bool // ended with OK and without an error
 }
 
 // chunk is a message of a stream with an end mark.
@@ -69,14 +69,14 @@ func checkDone[C chunk](chunks []C) error {
 	if slices.ContainsFunc(chunks, func(c C) bool { return c.GetDone() }) {
 		return nil
 	}
-	return fmt.Errorf("none of %d chunks has done set: the answer reads as cut off", len(chunks))
+	return fmt.Errorf("none of %d chunks has done set: callers treat the result as truncated", len(chunks))
 }
 
 // checkEnd expects no chunk after it.
 func checkEnd[C chunk](chunks []C) error {
 	first := slices.IndexFunc(chunks, func(c C) bool { return c.GetDone() })
 	if after := len(chunks) - 1 - first; first >= 0 && after > 0 {
-		return fmt.Errorf("chunk %d of %d has done set, and more came after it", first+1, len(chunks))
+		return fmt.Errorf("chunk %d of %d has done set, and more followed it", first+1, len(chunks))
 	}
 	return nil
 }
@@ -97,7 +97,7 @@ func checkStreamResult(_ context.Context, r *run) error {
 		return fmt.Errorf("the chunks of %s together are not JSON: %s", r.harmless.Tool, container.Clean(string(text)))
 	}
 	if !r.steady {
-		return nil // a result that differs each time cannot be compared
+		return nil // results that differ each time cannot be compared
 	}
 	whole, err := values(r.result)
 	if err != nil {
@@ -106,7 +106,7 @@ func checkStreamResult(_ context.Context, r *run) error {
 	if reflect.DeepEqual(parts, whole) || len(whole) == 1 && reflect.DeepEqual(whole[0], any(parts)) {
 		return nil
 	}
-	return fmt.Errorf("the chunks of %s together are %s, and the result of Invoke is another", r.harmless.Tool,
+	return fmt.Errorf("the chunks of %s together are %s, which differs from the result of Invoke", r.harmless.Tool,
 		container.Clean(string(text)))
 }
 
@@ -118,11 +118,11 @@ func checkStreamError(ctx context.Context, r *run) error {
 	case status.Code(err) == codes.Unimplemented && len(chunks) == 0:
 		return skip("it has no StreamInvoke")
 	case err != nil:
-		return errors.New("a tool that is not there ends with " + container.Explain(err))
+		return errors.New("a tool that does not exist ends with " + container.Explain(err))
 	case failed < 0:
 		return fmt.Errorf("a stream of the tool %s ends without an error", container.NoSuchTool)
 	case failed != len(chunks)-1:
-		return errors.New("chunks came after the one with the error")
+		return errors.New("chunks followed the one with the error")
 	}
 	return nil
 }

@@ -24,16 +24,16 @@ type Call struct {
 type Kit struct {
 	Target   container.Target
 	Dialects []call.Dialect     // to check; default all of the container
-	Manifest *manifest.Manifest // the container's; nil: the discovery tool is called
-	Harmless Call               // a call that does no harm; without a Tool no tool is called, unless Compose is set
+	Manifest *manifest.Manifest // the container's; if nil, the discovery tool is called
+	Harmless Call               // call without side effects; without a Tool, no tool is called unless Compose is set
 	BadArgs  []byte             // arguments with which that tool fails; default none, or invalid JSON with Compose
-	// Compose finds the harmless call in the manifest or by discovery, with arguments of the kit's own.
+	// Compose finds the harmless call in the manifest or by discovery, and composes its arguments.
 	Compose bool
-	Slow    Call // a call that takes seconds; without a Tool unfinished requests are used
+	Slow    Call // a call that takes seconds; without a Tool, unfinished requests are used
 
 	Wait    time.Duration // for readiness; default 30 s, the orchestrator's
 	Timeout time.Duration // of one check; default 20 s
-	Largest int           // bytes of the largest request; default gRPC's 4 MiB, and a note about 16 MiB
+	Largest int           // size of the largest request in bytes; default gRPC's 4 MiB, and a note about 16 MiB
 	Grace   time.Duration // for the end of a call after its deadline, and of others after canceled ones; default 5 s
 }
 
@@ -56,15 +56,15 @@ type run struct {
 	toolsErr error
 
 	harmless Call
-	unknown  error  // why there is no harmless call
+	unknown  error  // reason if there is no harmless call
 	good     bool   // the harmless call works
 	result   []byte // of it
-	steady   bool   // it is the same each time
+	steady   bool   // the result is the same each time
 	stream   streamed
 	files    files
 }
 
-// Run checks all rules, and calls tell with each result. It returns early when ctx ends.
+// Run checks all rules and calls tell with each result. It returns early if ctx ends.
 func (k Kit) Run(ctx context.Context, tell func(Result)) Report {
 	k = k.withDefaults()
 	report := Report{Address: k.Target.Addr, Results: []Result{}}
@@ -95,7 +95,7 @@ func (r *run) try(ctx context.Context, rule Rule) error {
 	return rule.check(ctx, r)
 }
 
-// connect connects to the container, and returns the dialects to check.
+// connect connects to the container and returns the dialects to check.
 func (k Kit) connect(ctx context.Context, done func(Result)) (*grpc.ClientConn, []container.Spoken) {
 	ctx, cancel := context.WithTimeout(ctx, k.Wait)
 	defer cancel()
@@ -118,7 +118,7 @@ func (k Kit) connect(ctx context.Context, done func(Result)) (*grpc.ClientConn, 
 	}
 	switch {
 	case found.Silent != "":
-		err = errors.New("it does not answer calls: " + found.Silent)
+		err = errors.New("it does not respond to calls: " + found.Silent)
 	case len(found.Spoken) == 0:
 		err = errors.New("it has none of the services selu.capability.Capability, selu.capability.v1.Capability " +
 			"and selu.capability.v1.CapabilityService")
@@ -133,7 +133,7 @@ func (k Kit) connect(ctx context.Context, done func(Result)) (*grpc.ClientConn, 
 func (k Kit) reach(ctx context.Context) error {
 	again := time.NewTicker(200 * time.Millisecond)
 	defer again.Stop()
-	var nothing error // what was seen until now
+	var nothing error // last observed error
 	for {
 		err := k.Target.Reach(ctx)
 		var why *container.Problem
@@ -152,7 +152,7 @@ func (k Kit) reach(ctx context.Context) error {
 	}
 }
 
-// over reports whether the deadline of ctx has come; connections notice it before ctx does.
+// over reports whether the deadline of ctx has passed. Connections notice that before ctx does.
 func over(ctx context.Context) bool {
 	deadline, ok := ctx.Deadline()
 	return ctx.Err() != nil || ok && !time.Now().Before(deadline)

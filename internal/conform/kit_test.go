@@ -25,7 +25,7 @@ import (
 	legacypb "github.com/capgate/capgate/proto/selu/legacy"
 )
 
-// runKit runs the kit, and returns the names of the rules by verdict.
+// runKit runs the kit and returns the names of the rules by verdict.
 func runKit(t *testing.T, k conform.Kit) (report conform.Report, by map[conform.Verdict][]string) {
 	t.Helper()
 	by = map[conform.Verdict][]string{}
@@ -116,8 +116,7 @@ func TestEveryRuleFindsWhatBreaksIt(t *testing.T) {
 	}
 }
 
-// TestLessObviousFaults: one fault of a kind that its rule's plainest test does not have makes that rule fail; results
-// that differ each time are no fault.
+// TestLessObviousFaults: a less obvious violation of a rule also fails it. Results that differ each time are no fault.
 func TestLessObviousFaults(t *testing.T) {
 	t.Parallel()
 	for fault, failed := range map[string][]string{
@@ -151,7 +150,7 @@ func TestAnInterruptedCheckEnds(t *testing.T) {
 	}
 }
 
-// TestAContainerThatStartsLate: the kit waits for a container that refuses its first connection.
+// TestAContainerThatStartsLate: the kit waits for a container that refuses the first connection.
 func TestAContainerThatStartsLate(t *testing.T) {
 	t.Parallel()
 	addr := check.ClosedPort(t)
@@ -247,7 +246,7 @@ func TestGoodContainers(t *testing.T) {
 	}
 }
 
-// TestTheUsualMessage: a server with gRPC's own limit conforms, and its author hears of the orchestrator's.
+// TestTheUsualMessage: a server with gRPC's default limit conforms, and the report notes the orchestrator's limit.
 func TestTheUsualMessage(t *testing.T) {
 	t.Parallel()
 	addr := gatewaytest.Serve(t, func(s *grpc.Server) { docpb.RegisterCapabilityServer(s, lister{list: "[]"}) },
@@ -345,7 +344,7 @@ func TestTheHarmlessCallIsFound(t *testing.T) {
 			report, by := runKit(t, k)
 			if !strings.Contains(lines(report), "skip doc invoke no tool may be called") || looked.Load() > 0 ||
 				by[conform.Fail] != nil {
-				t.Errorf("without a word about tools, %d calls of one\n%s; by %+v", looked.Load(), lines(report),
+				t.Errorf("without a harmless call, %d calls of a tool\n%s; by %+v", looked.Load(), lines(report),
 					by)
 			}
 			k.Compose = true

@@ -8,17 +8,17 @@ const (
 	Pass Verdict = "pass"
 	Fail Verdict = "fail"
 	Skip Verdict = "skip" // undecided
-	Note Verdict = "note" // passed, with something to know
+	Note Verdict = "note" // passed, with a remark
 )
 
 // Result is the result of one rule in one dialect.
 type Result struct {
 	Verdict Verdict `json:"verdict"`
 	Rule    string  `json:"rule"`
-	Dialect string  `json:"dialect,omitempty"` // "": the rule precedes the dialects
+	Dialect string  `json:"dialect,omitempty"` // "" if the rule precedes the dialects
 	Says    string  `json:"says"`
 	Source  string  `json:"source"`        // the document and its section
-	Why     string  `json:"why,omitempty"` // unless it passed
+	Why     string  `json:"why,omitempty"` // empty if it passed
 }
 
 // Report is the result of all rules.

@@ -10,15 +10,15 @@ import (
 // Rule is a requirement of callers.
 type Rule struct {
 	Name   string // for machines: "stream-done"
-	Says   string // for people: the required behaviour
+	Says   string // for people: the required behavior
 	Source string // the document and its section
 
 	in    dialects
 	check check
 }
 
-// check checks a rule. It returns nil for a conforming container, a note if there is something else to say about it,
-// and a skip if it cannot decide.
+// check checks a rule. It returns nil for a conforming container, a note if it conforms with a remark, and a skip if
+// the check cannot decide.
 type check func(ctx context.Context, r *run) error
 
 // dialects are the dialects of a rule.
@@ -38,7 +38,7 @@ type skip string
 
 func (s skip) Error() string { return string(s) }
 
-// note is something that an author should know about a container that conforms.
+// note is a remark about a container that conforms.
 type note string
 
 func (n note) Error() string { return string(n) }

@@ -1,6 +1,6 @@
 package conform
 
-// The sources of the rules. The older protocol is that of the legacy dialect.
+// Sources of the rules. The older protocol is the legacy dialect.
 const (
 	protocol     = "capability protocol, "
 	older        = "older capability protocol, "

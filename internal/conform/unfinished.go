@@ -16,8 +16,8 @@ import (
 	"github.com/capgate/capgate/internal/lib/httpclient"
 )
 
-// outlive makes a call whose deadline is sent to the server, but not enforced by the client as gRPC clients do, and
-// waits for any end. A call that is not whole never ends its request.
+// outlive makes a call whose deadline is sent to the server but not enforced by the client, unlike in gRPC clients. It
+// waits for the end of the call. An incomplete call never ends its request.
 func outlive(ctx context.Context, to container.Target, path string, message proto.Message, whole bool,
 	deadline time.Duration) error {
 	protocols := new(http.Protocols)
@@ -55,7 +55,7 @@ func outlive(ctx context.Context, to container.Target, path string, message prot
 	return ended(ctx, err)
 }
 
-// ended returns nil for any end of a call by the server: a status, a reset, the end of the connection.
+// ended returns nil if the server has ended the call, by a status, a reset, or the end of the connection.
 func ended(ctx context.Context, err error) error {
 	if ctx.Err() != nil && err != nil {
 		return errors.Join(ctx.Err(), err)

@@ -68,7 +68,7 @@ func (r *release) documentEntries(completionDir, manDir string) (all []entry) {
 	return all
 }
 
-// writeArchive writes a compressed tar archive whose files are root's and of one time.
+// writeArchive writes a compressed tar archive. All files belong to root and have the same time.
 func writeArchive(w io.Writer, entries []entry, date time.Time) error {
 	z, err := gzip.NewWriterLevel(w, gzip.BestCompression)
 	if err != nil {

@@ -21,7 +21,7 @@ func unpack(t *testing.T) string {
 	return dir
 }
 
-// TestTheArchiveRuns: the program of the archive runs, and says the version wherever people and programs look for it.
+// TestTheArchiveRuns: the program of the archive runs, and reports its version everywhere.
 func TestTheArchiveRuns(t *testing.T) {
 	t.Parallel()
 	dir := unpack(t)
@@ -51,7 +51,7 @@ func userAgent(t *testing.T, capgate string) string {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case seen <- r.UserAgent():
-		default: // of a further request
+		default: // of a later request
 		}
 		w.WriteHeader(http.StatusNotFound)
 	}))
@@ -70,7 +70,7 @@ func userAgent(t *testing.T, capgate string) string {
 	}
 }
 
-// TestDocumentsOfTheArchive: man finds no mistake in the man pages, and bash none in its completion.
+// TestDocumentsOfTheArchive: man finds no error in the man pages, and bash none in its completion.
 func TestDocumentsOfTheArchive(t *testing.T) {
 	t.Parallel()
 	dir := unpack(t)
@@ -92,7 +92,7 @@ func TestDocumentsOfTheArchive(t *testing.T) {
 	}
 }
 
-// TestChecksums: sha256sum finds every file of the release as it is listed, and each file is listed.
+// TestChecksums: sha256sum accepts every file of the release, and each file is listed.
 func TestChecksums(t *testing.T) {
 	t.Parallel()
 	dir := made(t)

@@ -20,7 +20,7 @@ import (
 
 const (
 	chartDir = "deploy/helm/capgate"
-	chartOCI = "capgate-chart" // name of its OCI layout, as a program has
+	chartOCI = "capgate-chart" // name of its OCI layout, like a program's
 
 	chartConfigType types.MediaType = "application/vnd.cncf.helm.config.v1+json"
 	chartLayerType  types.MediaType = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
@@ -55,7 +55,7 @@ func (r *release) makeChart(context.Context) error {
 	if err != nil {
 		return err
 	}
-	tag := map[string]string{refName: r.number()} // helm pulls a version by this tag
+	tag := map[string]string{refName: r.number()} // helm finds a version by this tag
 	if err := path.AppendImage(artifact, layout.WithAnnotations(tag)); err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func (r *release) chartMeta() ([]byte, error) {
 	found := 0
 	for line := range strings.Lines(string(text)) {
 		switch {
-		case strings.HasPrefix(line, "#"): // about the source tree
+		case strings.HasPrefix(line, "#"): // comments about the source tree
 			continue
 		case strings.HasPrefix(line, "version: "):
 			line, found = "version: "+r.number()+"\n", found+1
@@ -137,7 +137,7 @@ func (r *release) chartArtifact(meta, archive []byte) (v1.Image, error) {
 	return partial.CompressedToImage(a)
 }
 
-// An artifact is the content of a registry that is no image. It implements partial.CompressedImageCore.
+// An artifact is registry content other than an image. It implements partial.CompressedImageCore.
 type artifact struct {
 	config, manifest []byte
 	layer            v1.Layer

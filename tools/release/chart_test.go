@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/registry"
 )
 
-// helm runs helm of tools/helm with a home of its own, and returns its standard output.
+// helm runs helm of tools/helm with its own home, and returns its standard output.
 func helm(t *testing.T, args ...string) string {
 	t.Helper()
 	find := exec.CommandContext(t.Context(), "go", "-C", "../helm", "tool", "-n", "helm")
@@ -62,7 +62,7 @@ func TestTheChartIsInstallable(t *testing.T) {
 	helm(t, "lint", "--strict", file)
 }
 
-// chart makes the chart of a release alone.
+// chart makes only the chart of a release.
 func chart(t *testing.T) *release {
 	t.Helper()
 	r := &release{version: testVersion, source: "../..", out: t.TempDir(), work: t.TempDir(),
@@ -71,7 +71,7 @@ func chart(t *testing.T) *release {
 	return r
 }
 
-// TestTheChartNeedsItsVersions: a Chart.yaml without both versions is refused.
+// TestTheChartNeedsItsVersions: a Chart.yaml without both versions is rejected.
 func TestTheChartNeedsItsVersions(t *testing.T) {
 	t.Parallel()
 	r := &release{version: testVersion, source: t.TempDir()}

@@ -15,7 +15,7 @@ import (
 // A demo is a running `capgate demo`.
 type demo struct{ calls, console, token string }
 
-// client ends a request that hangs.
+// client has a timeout for requests that hang.
 var client = &http.Client{Timeout: 30 * time.Second}
 
 // startDemo runs cmd with the arguments of a demo, until the end of the test.
@@ -31,7 +31,7 @@ func startDemo(t *testing.T, cmd *exec.Cmd) *demo {
 	return &demo{found[1], found[2], found[3]}
 }
 
-// start runs cmd until the end of the test. It returns what cmd wrote, when a text is in it.
+// start runs cmd until the end of the test. It returns the output of cmd as soon as it contains the given text.
 func start(t *testing.T, cmd *exec.Cmd, until string) string {
 	t.Helper()
 	if cmd.SysProcAttr == nil {
@@ -42,7 +42,7 @@ func start(t *testing.T, cmd *exec.Cmd, until string) string {
 	must(t, err)
 	cmd.Stderr = cmd.Stdout
 	must(t, cmd.Start())
-	killed := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() }) // a program that says nothing
+	killed := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() }) // a program without output
 	t.Cleanup(func() {
 		killed.Stop()
 		_ = cmd.Process.Kill() // it may have ended
@@ -62,7 +62,7 @@ func start(t *testing.T, cmd *exec.Cmd, until string) string {
 	return text.String()
 }
 
-// call calls the demo's tool, and returns the answer.
+// call calls the demo's tool and returns the response.
 func (d *demo) call(t *testing.T, location string) string {
 	t.Helper()
 	resp, err := client.Post(d.calls+"/v1/capabilities/weather/tools/get_current_weather", "application/json",
@@ -91,7 +91,7 @@ func (d *demo) saysVersion(t *testing.T) {
 
 func body(t *testing.T, resp *http.Response) string {
 	t.Helper()
-	defer func() { _ = resp.Body.Close() }() // it was read
+	defer func() { _ = resp.Body.Close() }() // it has been read
 	text, err := io.ReadAll(resp.Body)
 	must(t, err)
 	return string(text)

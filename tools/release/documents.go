@@ -12,10 +12,10 @@ import (
 	"github.com/cpuguy83/go-md2man/v2/md2man"
 )
 
-// completions are the scripts for shells, by the names that the shells look for.
+// completions maps shells to the file names of their completion scripts.
 var completions = map[string]string{"bash": "capgate.bash", "zsh": "_capgate", "fish": "capgate.fish"}
 
-// A manPage is made of a page of the documentation.
+// A manPage is generated from a page of the documentation.
 type manPage struct{ name, section, about, from string }
 
 // file returns the name of the page's file.
@@ -69,8 +69,8 @@ var (
 	fenceWords   = regexp.MustCompile("(?m)^```(\\w+) test$")
 )
 
-// markdown returns a page of the documentation with the beginning and the end of a man page. Links between pages would
-// lead nowhere: their text remains.
+// markdown returns a page of the documentation with the start and the end of a man page. Links between pages would not
+// work, so only their text remains.
 func (m manPage) markdown(text string, r *release) string {
 	text = title.ReplaceAllString(text, "# DESCRIPTION\n")
 	text = relativeLink.ReplaceAllString(text, "$1")

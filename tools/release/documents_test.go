@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// TestTablesAreDefinitions: a man page has no tables, which terminals would be too narrow for.
+// TestTablesAreDefinitions: a man page has no tables, because terminals are too narrow for them.
 func TestTablesAreDefinitions(t *testing.T) {
 	t.Parallel()
 	got := withoutTables("before\n\n| field | value | meaning |\n|---|---|---|\n" +

@@ -8,7 +8,7 @@ import (
 
 const formulaFile = "capgate.rb"
 
-// makeFormula writes the formula of Homebrew, which installs the archives.
+// makeFormula writes the Homebrew formula, which installs the archives.
 func (r *release) makeFormula(context.Context) error {
 	var sources strings.Builder
 	for _, p := range r.platforms {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestTheFormulaInstalls: ruby accepts the formula. For this machine it names the archive with its checksum, and
-// installs the archive's files, as a stand-in for Homebrew runs it. The test in the formula passes.
+// TestTheFormulaInstalls: ruby accepts the formula. For this machine, it names the archive with its checksum and
+// installs the archive's files, in a stand-in for Homebrew. The test in the formula passes.
 func TestTheFormulaInstalls(t *testing.T) {
 	t.Parallel()
 	dir, prefix := made(t), t.TempDir()

@@ -18,14 +18,14 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// imageUser is the user of images: no one's on the host.
+// imageUser is the user of images, which does not exist on the host.
 const imageUser = "65532:65532"
 
-// An image is what containers of a program get.
+// An image is the configuration of a program's containers.
 type image struct {
 	program     string
 	description string
-	arguments   []string            // by default
+	arguments   []string            // default arguments
 	ports       map[string]struct{} // exposed
 }
 
@@ -144,11 +144,11 @@ func (r *release) labels(i image) map[string]string {
 
 const authoritiesFile = "etc/ssl/certs/ca-certificates.crt"
 
-// authorities returns the certificate authorities of Mozilla, as Go's module pins them, in PEM.
+// authorities returns Mozilla's certificate authorities in PEM, as pinned by Go's module.
 func authorities() []byte {
 	var all bytes.Buffer
 	for root := range bundle.Roots() {
-		if root.Constraint == nil { // it would be lost in PEM
+		if root.Constraint == nil { // PEM cannot carry a constraint
 			all.Write(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate}))
 		}
 	}
@@ -174,7 +174,7 @@ func (r *release) layer(files map[string][]byte, names ...string) ([]byte, error
 			return nil, err
 		}
 	}
-	if err := w.Close(); err != nil { // before Bytes: it writes the end of the archive
+	if err := w.Close(); err != nil { // before Bytes, because Close writes the end of the archive
 		return nil, err
 	}
 	return all.Bytes(), nil

@@ -31,7 +31,7 @@ type pulled struct {
 	root   string // directory of its files
 }
 
-// pull pushes the image of a program to a registry, and pulls it from there for this machine.
+// pull pushes the image of a program to a registry and pulls it for this machine.
 func pull(t *testing.T, program string) *pulled {
 	t.Helper()
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0)),
@@ -50,10 +50,10 @@ func pull(t *testing.T, program string) *pulled {
 	must(t, err)
 	p.root, err = os.MkdirTemp(scratch, "root")
 	must(t, err)
-	must(t, os.Chmod(scratch, 0o755)) // the image's user passes it
+	must(t, os.Chmod(scratch, 0o755)) // readable by the image's user
 	must(t, os.Chmod(p.root, 0o755))
 	files := mutate.Extract(p.image)
-	defer func() { _ = files.Close() }() // it was only read
+	defer func() { _ = files.Close() }() // it has been read
 	unpack := exec.CommandContext(t.Context(), "tar", "--extract", "--directory", p.root)
 	unpack.Stdin = files
 	command(t, unpack)
@@ -87,8 +87,8 @@ func (p *pulled) hasSBOM(t *testing.T, repository name.Repository) {
 	}
 }
 
-// command returns the command that runs the image as its user, in its root and in namespaces of its own, without
-// environment. An ordinary user does so in a user namespace.
+// command returns a command that runs the image as its user, in its root and in separate namespaces, without
+// environment. An ordinary user needs a user namespace for that.
 func (p *pulled) command() *exec.Cmd {
 	attr := &syscall.SysProcAttr{Chroot: p.root, Credential: &syscall.Credential{Uid: 65532, Gid: 65532},
 		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS}
@@ -103,7 +103,7 @@ func (p *pulled) command() *exec.Cmd {
 }
 
 // TestTheImageRuns: the image from a registry has two files, an unprivileged user and labels. In its own root, it runs
-// a demo that answers calls and says the version.
+// a demo that serves calls and reports the version.
 func TestTheImageRuns(t *testing.T) {
 	t.Parallel()
 	p := pull(t, "capgate")

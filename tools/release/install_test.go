@@ -16,16 +16,16 @@ import (
 	"testing"
 )
 
-// A user is a person with a home directory who installs from a server of releases.
+// A user has a home directory and installs from a server of releases.
 type user struct {
 	home     string
 	releases string // directory that the server serves
 	address  string
 	script   string
-	env      []string // of install.sh, besides the tests' own
+	env      []string // of install.sh, in addition to the tests' environment
 }
 
-// newUser returns a user of a server with the release, which is a copy.
+// newUser returns a user of a server with a copy of the release.
 func newUser(t *testing.T) *user {
 	t.Helper()
 	dir, err := os.MkdirTemp(scratch, "user")
@@ -62,7 +62,7 @@ func (u *user) install(t *testing.T, args ...string) (string, error) {
 	return string(out), err
 }
 
-// refused checks that an installation fails with a message, and leaves the home as it was.
+// refused checks that an installation fails with a message and leaves the home unchanged.
 func (u *user) refused(t *testing.T, want string, args ...string) {
 	t.Helper()
 	before := fileNames(t, u.home)
@@ -74,7 +74,7 @@ func (u *user) refused(t *testing.T, want string, args ...string) {
 	}
 }
 
-// TestInstall: a user without rights installs, runs, upgrades and uninstalls capgate. Other files stay.
+// TestInstall: a user without privileges installs, runs, upgrades and uninstalls capgate. Other files stay.
 func TestInstall(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -108,8 +108,8 @@ func TestInstall(t *testing.T) {
 	u.refused(t, "nothing is installed", "--uninstall")
 }
 
-// TestInstallKeepsItsList: an upgrade removes what the new release no longer has. An installation that was interrupted
-// can be uninstalled, also by the script of the repository, which has no version.
+// TestInstallKeepsItsList: an upgrade removes files that the new release no longer has. An interrupted installation can
+// be uninstalled, also by the repository's script, which has no version.
 func TestInstallKeepsItsList(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -133,7 +133,7 @@ func TestInstallKeepsItsList(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	shell(t, `rm -r "$1/.local" && mkdir -p "$1/.local/share/man" && touch "$1/.local/share/man/man5" &&
-		chown -R --reference="$1" "$1"`, u.home) // a file where a directory has to be
+		chown -R --reference="$1" "$1"`, u.home) // a file in place of a directory
 	if out, err := u.install(t); err == nil {
 		t.Fatalf("installed below a file:\n%s", out)
 	}
@@ -148,8 +148,8 @@ func TestInstallKeepsItsList(t *testing.T) {
 	}
 }
 
-// TestInstallOnOtherMachines: install.sh downloads with wget where curl is missing. Without a program for the machine,
-// without a way to download or without HOME it says what to do.
+// TestInstallOnOtherMachines: install.sh downloads with wget if curl is missing. Without a program for the machine, a
+// downloader or HOME, it prints what to do.
 func TestInstallOnOtherMachines(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -211,12 +211,12 @@ func TestInstallVerifies(t *testing.T) {
 		return read(t, other.out, signatureFile)
 	})
 	with("do not use this download", signatureFile, func([]byte) []byte { return []byte("<html>") })
-	// Another release under the name of this one: its signature is right, its archive is not.
+	// Another release under the name of this one: its signature is valid, but its archive is not the listed one.
 	u.publish(t, "v0.2.0")
 	shell(t, `cd "$1/download" && mv v0.2.0 v0.3.0`, u.releases)
 	u.refused(t, "cannot be downloaded", "--version", "v0.3.0")
 	shell(t, `cd "$1/download/v0.3.0" && for f in *0.2.0*; do mv "$f" "${f/0.2.0/0.3.0}"; done`, u.releases)
-	u.refused(t, "0.3.0_", "--version", "v0.3.0") // is not in checksums.txt
+	u.refused(t, "0.3.0_", "--version", "v0.3.0") // missing from checksums.txt
 	u.refused(t, "cannot be downloaded", "--version", "v9.9.9")
 	u.refused(t, "write it as v0.1.0", "--version", "latest")
 	u.refused(t, "write it as v0.1.0", "--version", "v0/../..")
@@ -224,7 +224,7 @@ func TestInstallVerifies(t *testing.T) {
 	u.refused(t, "usage:", "--frobnicate")
 }
 
-// publish signs another version on the server, whose capgate is a script that prints the version.
+// publish signs another version on the server, in which capgate is a script that prints the version.
 func (u *user) publish(t *testing.T, version string) {
 	t.Helper()
 	r := &release{version: version, out: filepath.Join(u.releases, "download", version), key: testKey}

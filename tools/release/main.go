@@ -71,7 +71,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	return nil
 }
 
-// checkVersion refuses an argument that is not the version of a release.
+// checkVersion rejects an argument that is not a release version.
 func checkVersion(_ context.Context, args []string, _ io.Writer) error {
 	if len(args) != 1 || !isVersion.MatchString(args[0]) {
 		return fmt.Errorf("the version is %q; write it as v0.1.0 or v0.2.0-rc.1", strings.Join(args, " "))

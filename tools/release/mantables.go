@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// withoutTables returns Markdown in which each table is a list of definitions, as terminals are narrower than tables.
-// The first cell of a row is the term, and the last one what it means.
+// withoutTables returns Markdown in which each table is a definition list, because terminals are narrower than tables.
+// The first cell of a row is the term, and the last one its definition.
 func withoutTables(text string) string {
 	var all, header []string
 	for line := range strings.Lines(text) {
@@ -27,7 +27,7 @@ func withoutTables(text string) string {
 // rule matches the line between the header of a table and its rows.
 var rule = regexp.MustCompile(`^\|[-:| ]+\|$`)
 
-// definition returns what a row of a table says about its first cell.
+// definition returns the definition of a row's first cell.
 func definition(header, cells []string) string {
 	var all []string
 	last := len(cells) - 1
@@ -39,7 +39,7 @@ func definition(header, cells []string) string {
 	return strings.Join(append(all, cells[last]), " ")
 }
 
-// tableCells returns the cells of a line of a table, or nil if the line is none.
+// tableCells returns the cells of a line of a table, or nil for other lines.
 func tableCells(line string) (cells []string) {
 	if !strings.HasPrefix(line, "|") || !strings.HasSuffix(line, "|") || len(line) < 3 {
 		return nil

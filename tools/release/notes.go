@@ -27,8 +27,8 @@ func (r *release) makeNotes(context.Context) error {
 	return r.write(notesFile, []byte("# capgate "+r.version+"\n\n"+notes+"\n"))
 }
 
-// section returns the text of the changelog below the heading of a version, without space around it. Links to files
-// lead to the project's files at a tag.
+// section returns the text of the changelog below the heading of a version, without surrounding space. Links to files
+// point to the project's files at a tag.
 func section(changelog, version, tag string) string {
 	heading := regexp.MustCompile(`(?m)^## \[` + regexp.QuoteMeta(version) + `\].*$`)
 	at := heading.FindStringIndex(changelog)

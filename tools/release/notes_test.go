@@ -2,7 +2,7 @@ package main
 
 import "testing"
 
-// TestSection: notes are the text below the heading of their version, with links that lead to the tag.
+// TestSection: notes are the text below the heading of their version, with links to the tag.
 func TestSection(t *testing.T) {
 	t.Parallel()
 	changelog := "# Changelog\n\n## [Unreleased]\n\n- new\n\n## [0.2.0] - 2026-12-01\n\n### Added\n\n" +

@@ -38,7 +38,8 @@ func (r *release) makePackages(ctx context.Context) error {
 // inPackage returns the path of an intermediate file for packages.
 func (r *release) inPackage(name string) string { return filepath.Join(r.work, "package", name) }
 
-// preparePackages writes the files that only packages have: the unit, the first configuration, compressed man pages.
+// preparePackages writes the files that exist only in packages: the unit, the first configuration, and compressed man
+// pages.
 func (r *release) preparePackages(ctx context.Context) error {
 	if err := os.MkdirAll(r.inPackage(""), 0o755); err != nil {
 		return err
@@ -65,13 +66,13 @@ func (r *release) preparePackages(ctx context.Context) error {
 	return nil
 }
 
-// writeUnit writes the unit for systemd, whose program is where packages have it.
+// writeUnit writes the systemd unit with the program's path in packages.
 func (r *release) writeUnit() error {
 	text, err := os.ReadFile(filepath.Join(r.source, "deploy/systemd/capgate.service"))
 	if err != nil {
 		return err
 	}
-	_, unit, found := strings.Cut(string(text), "[Unit]\n") // the comment before it is about an installation by hand
+	_, unit, found := strings.Cut(string(text), "[Unit]\n") // the comment before it describes a manual installation
 	moved := strings.ReplaceAll(unit, "=/usr/local/bin/capgate ", "=/usr/bin/capgate ")
 	if !found || moved == unit {
 		return errors.New("the unit does not run /usr/local/bin/capgate; correct writeUnit")
@@ -129,7 +130,7 @@ func (r *release) packageInfo(p platform, format string) *nfpm.Info {
 	if format == "rpm" {
 		i.Release = "1"
 	}
-	i.RPM.BuildHost = "localhost" // not this machine's name, so that two builds agree
+	i.RPM.BuildHost = "localhost" // instead of this machine's name, so that two builds are equal
 	i.RPM.Summary = "Gateway for the tools of AI agents"
 	i.Contents = r.packageContents(p, format)
 	scripts := filepath.Join(r.source, "deploy/packages")
@@ -141,7 +142,7 @@ func (r *release) packageInfo(p platform, format string) *nfpm.Info {
 	return i
 }
 
-// packageContents lists the files of a package. The configuration is kept by upgrades.
+// packageContents lists the files of a package. Upgrades keep the configuration.
 func (r *release) packageContents(p platform, format string) files.Contents {
 	zsh := "/usr/share/zsh/vendor-completions/"
 	if format == "rpm" {

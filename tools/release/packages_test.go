@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// inSystem runs a script of bash as root in this system, of which it sees a copy: its changes are lost at its end. An
-// ordinary user is root in a user namespace of its own.
+// inSystem runs a bash script as root in a copy of this system: its changes are discarded at the end. An ordinary user
+// is root in a user namespace.
 func inSystem(t *testing.T, script string, args ...string) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(scratch, "system")
@@ -48,8 +48,8 @@ func packageOf(t *testing.T, version, format string) string {
 	return r.file(r.packageName(p, format))
 }
 
-// TestPackagesOfPrereleases: the version in the package of a prerelease precedes its release, by "~". The file name has
-// no "~", which GitHub replaces.
+// TestPackagesOfPrereleases: the version in the package of a prerelease sorts before its release, because of "~". The
+// file name has no "~", which GitHub replaces.
 func TestPackagesOfPrereleases(t *testing.T) {
 	t.Parallel()
 	for format, script := range map[string]string{
@@ -73,8 +73,8 @@ func first(t *testing.T, format string) string {
 	return filepath.Join(made(t), r.packageName(platform{"linux", runtime.GOARCH}, format))
 }
 
-// installed checks an installation: the version, what systemd says about the unit, the rights of the configuration, and
-// that the unit's command serves with the rights of the unit. $serving ends when the gateway serves.
+// installed checks an installation: the version, systemd's report on the unit, the permissions of the configuration,
+// and that the unit's command serves with the permissions of the unit. $serving returns when the gateway serves.
 const installed = `
 	capgate version | grep -qx "capgate v0.1.0"
 	capgate-forward --version
@@ -93,9 +93,8 @@ const installed = `
 	! setpriv --reuid 65532 --regid 65532 --clear-groups cat /etc/capgate/capgate.yaml 2>/dev/null
 `
 
-// TestDebianPackage: dpkg installs the package, whose unit is valid and whose gateway serves. An upgrade keeps a
-// changed configuration, and a removal too. A purge
-// leaves nothing but logs, which may be an audit log.
+// TestDebianPackage: dpkg installs the package, whose unit is valid and whose gateway serves. An upgrade and a removal
+// keep a changed configuration. A purge leaves only logs, which may be an audit log.
 func TestDebianPackage(t *testing.T) {
 	t.Parallel()
 	out := inSystem(t, `dpkg --install "$1"`+installed+`
@@ -115,8 +114,7 @@ func TestDebianPackage(t *testing.T) {
 	}
 }
 
-// TestRPMPackage: the same with rpm, whose removal keeps a changed configuration under another name, and deletes an
-// unchanged one.
+// TestRPMPackage: the same with rpm. A removal renames a changed configuration and deletes an unchanged one.
 func TestRPMPackage(t *testing.T) {
 	t.Parallel()
 	out := inSystem(t, `rpm --initdb && rpm --install --nodeps "$1"`+installed+`
@@ -133,7 +131,7 @@ func TestRPMPackage(t *testing.T) {
 	checkPackage(t, out, "capgate-0.2.0-1")
 }
 
-// checkPackage checks what the script of a package's test wrote.
+// checkPackage checks the output of a package's test script.
 func checkPackage(t *testing.T, out, upgraded string) {
 	t.Helper()
 	for want, times := range map[string]int{"drwxr-x--- root capgate-config": 1, "-rw-r----- root capgate-config": 1,

@@ -17,8 +17,8 @@ const (
 	maxProfile = 500 << 10
 )
 
-// mergeProfiles merges CPU profiles, which bench --profiles records, into a file for the compiler: functions and lines
-// in them, without paths, addresses and times.
+// mergeProfiles merges CPU profiles, which bench --profiles records, into a file for the compiler. It keeps functions
+// and lines, without paths, addresses and times.
 func mergeProfiles(_ context.Context, args []string, stdout io.Writer) error {
 	if len(args) < 2 {
 		return errors.New("usage: release profile FILE PROFILE [PROFILE]")
@@ -66,7 +66,7 @@ func readProfile(name string) (*profile.Profile, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = f.Close() }() // it was only read
+	defer func() { _ = f.Close() }() // it has been read
 	p, err := profile.Parse(f)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
@@ -74,7 +74,7 @@ func readProfile(name string) (*profile.Profile, error) {
 	return p, nil
 }
 
-// bare removes everything from a profile that the compiler does not read.
+// bare removes everything that the compiler does not read from a profile.
 func bare(p *profile.Profile) error {
 	if err := p.Aggregate(true, true, false, true, false, false); err != nil {
 		return err

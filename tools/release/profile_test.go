@@ -17,8 +17,8 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// TestReleasesUseTheProfile: a release builds capgate with the committed profile unless -pgo says otherwise, and
-// capgate-forward without.
+// TestReleasesUseTheProfile: a release builds capgate with the committed profile unless -pgo is set, and
+// capgate-forward without a profile.
 func TestReleasesUseTheProfile(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -38,8 +38,8 @@ func TestReleasesUseTheProfile(t *testing.T) {
 	}
 }
 
-// TestTheProfileIsOfThisProgram: the committed profile is small, has neither paths nor addresses, and most functions of
-// the module in it exist. `make profile` makes another.
+// TestTheProfileIsOfThisProgram: the committed profile is small, contains neither paths nor addresses, and most of its
+// functions of the module exist. `make profile` records a new one.
 func TestTheProfileIsOfThisProgram(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join("../..", profileFile)
@@ -77,8 +77,8 @@ func TestTheProfileIsOfThisProgram(t *testing.T) {
 	}
 }
 
-// inModule returns the directory of a function's package, and the function's name in it: of a closure, the function
-// around it.
+// inModule returns the directory of a function's package and the function's name in it. For a closure, it is the
+// enclosing function.
 func inModule(symbol string) (dir, name string, ok bool) {
 	path, ok := strings.CutPrefix(regexp.MustCompile(`\[.*\]`).ReplaceAllString(symbol, ""), module+"/")
 	if !ok {
@@ -130,7 +130,7 @@ func symbolOf(fn *ast.FuncDecl) string {
 	return name + "." + fn.Name.Name
 }
 
-// TestMergedProfilesAreBare: merged profiles have the samples of all, and nothing of the machine.
+// TestMergedProfilesAreBare: merged profiles contain the samples of all profiles, and no data about the machine.
 func TestMergedProfilesAreBare(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -150,10 +150,10 @@ func TestMergedProfilesAreBare(t *testing.T) {
 	must(t, err)
 	if len(got.Sample) != 1 || got.Sample[0].Value[0] != 4 || got.Function[0].Name != "main.run" ||
 		got.Function[0].StartLine != 3 || got.Sample[0].Location[0].Line[0].Line != 4 {
-		t.Errorf("the merged profile has not the samples of both:\n%s", got)
+		t.Errorf("the merged profile lacks samples:\n%s", got)
 	}
 	if text := got.String(); strings.Contains(text, "/home") || strings.Contains(text, "acme") ||
 		got.Sample[0].Location[0].Address != 0 || got.TimeNanos != 0 {
-		t.Errorf("the merged profile has more than functions and lines:\n%s", text)
+		t.Errorf("the merged profile has data other than functions and lines:\n%s", text)
 	}
 }

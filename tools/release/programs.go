@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// programs are the programs of a release.
+// programs lists the programs of a release.
 var programs = []string{"capgate", "capgate-forward"}
 
 // program returns the path of a built program.
@@ -29,7 +29,7 @@ func (r *release) makePrograms(ctx context.Context) error {
 
 // build builds one program.
 func (r *release) build(ctx context.Context, p platform, name, to string) error {
-	// GOFLAGS and the levels of architectures change what is built.
+	// GOFLAGS and architecture levels would change the build.
 	env := []string{"CGO_ENABLED=0", "GOOS=" + p.system, "GOARCH=" + p.arch, "GOFLAGS=", "GOAMD64=v1", "GOARM64=v8.0",
 		"GOEXPERIMENT=", "GOWORK=off"}
 	_, err := r.command(ctx, env, "go", r.buildArgs(name, to)...)
@@ -45,7 +45,7 @@ func (r *release) buildArgs(name, to string) []string {
 		"./cmd/" + name}
 }
 
-// profileOf returns the profile that a program is compiled with. capgate-forward has none of its own.
+// profileOf returns the profile for the compilation of a program. capgate-forward has none.
 func (r *release) profileOf(name string) string {
 	if name != "capgate" || r.profile == noProfile {
 		return noProfile
@@ -53,8 +53,8 @@ func (r *release) profileOf(name string) string {
 	return filepath.Join(r.source, r.profile)
 }
 
-// own returns capgate for this machine, which writes completions and the first configuration. A release that lacks this
-// machine's platform gets it as an intermediate file.
+// own returns capgate for this machine, which writes completions and the first configuration. If the release lacks this
+// machine's platform, it is an intermediate file.
 func (r *release) own(ctx context.Context) (string, error) {
 	for _, p := range r.platforms {
 		if p.system == runtime.GOOS && p.arch == runtime.GOARCH {

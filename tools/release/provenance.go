@@ -8,10 +8,10 @@ import (
 
 const provenanceFile = "provenance.intoto.json"
 
-// A digest names content by algorithms of hashes.
+// A digest maps hash algorithms to hashes of content.
 type digest map[string]string
 
-// A resource is a file, or something that a build used.
+// A resource is a file or another input of a build.
 type resource struct {
 	Name   string `json:"name,omitempty"`
 	URI    string `json:"uri,omitempty"`
@@ -26,7 +26,8 @@ type statement struct {
 	Predicate     provenance `json:"predicate"`
 }
 
-// A provenance says from what and how files were built. It has no times and no name of a run, so that two builds agree.
+// A provenance describes the inputs and the steps of a build. It contains no times and no id of the run, so that two
+// builds are equal.
 type provenance struct {
 	BuildDefinition struct {
 		BuildType            string            `json:"buildType"`

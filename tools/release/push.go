@@ -21,8 +21,8 @@ import (
 )
 
 // push sends an image of a release to a registry, with its SBOMs, or the chart: push FILE REPOSITORY. The tag is the
-// version. If the registry has the tag with the same content, it is found and left; with other content, push refuses.
-// The credentials are those of docker login.
+// version. If the registry has the tag with the same content, nothing is sent; if it has other content, push fails. The
+// credentials are those of docker login.
 func push(ctx context.Context, args []string, stdout io.Writer) error {
 	flags := flag.NewFlagSet("release push", flag.ContinueOnError)
 	flags.SetOutput(stdout)
@@ -63,13 +63,13 @@ func push(ctx context.Context, args []string, stdout io.Writer) error {
 				return err
 			}
 		}
-		_, _ = fmt.Fprintf(stdout, "%s %s@%s\n", done, repository, d.Digest) // the push counts
+		_, _ = fmt.Fprintf(stdout, "%s %s@%s\n", done, repository, d.Digest) // the push has succeeded
 	}
 	return nil
 }
 
-// isPushed reports whether the registry has what d describes under its tag, and refuses a tag of other content. It asks
-// with the right to push: to others, a registry may deny that a repository is missing.
+// isPushed reports whether the registry has the content of d under its tag. Other content under the tag is an error. It
+// requests the right to push, because without it, a registry may deny access instead of reporting a missing repository.
 func isPushed(ctx context.Context, repository name.Repository, d v1.Descriptor) (bool, error) {
 	tag := d.Annotations[refName]
 	if tag == "" {
@@ -101,7 +101,7 @@ func isPushed(ctx context.Context, repository name.Repository, d v1.Descriptor) 
 // refName is the annotation with the tag, in the index of an OCI layout.
 const refName = "org.opencontainers.image.ref.name"
 
-// pushOne sends an index or a chart under its tag, or what refers to an image by its digest.
+// pushOne sends an index or a chart under its tag, or an artifact that refers to an image under its digest.
 func pushOne(repository name.Repository, layout v1.ImageIndex, d v1.Descriptor, options []remote.Option) error {
 	if d.MediaType != types.OCIImageIndex {
 		img, err := layout.Image(d.Digest)
@@ -121,13 +121,13 @@ func pushOne(repository name.Repository, layout v1.ImageIndex, d v1.Descriptor, 
 	return remote.WriteIndex(repository.Tag(d.Annotations[refName]), index, options...)
 }
 
-// unpackFile unpacks a tar archive into a directory, which it does not leave.
+// unpackFile unpacks a tar archive into a directory. It rejects paths that leave the directory.
 func unpackFile(file, to string) error {
 	f, err := os.Open(file)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = f.Close() }() // it was only read
+	defer func() { _ = f.Close() }() // it has been read
 	root, err := os.OpenRoot(to)
 	if err != nil {
 		return err

@@ -15,8 +15,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// TestPushKeepsTags: a second push of the same chart finds it; a push of another chart under the tag is refused, and
-// the registry keeps the first. If the registry does not say what it has, nothing is pushed.
+// TestPushKeepsTags: a second push of the same chart changes nothing. A push of another chart under the tag is
+// rejected, and the registry keeps the first. If the content of the registry is unknown, nothing is pushed.
 func TestPushKeepsTags(t *testing.T) {
 	t.Parallel()
 	var broken atomic.Bool

@@ -10,13 +10,13 @@ import (
 	"testing"
 )
 
-// A redisServer is a redis-server on a socket, and a port that leads to it.
+// A redisServer is a redis-server on a Unix socket, and a port that forwards to it.
 type redisServer struct{ url, socket string }
 
 // startRedis runs a redis-server until the end of the test.
 func startRedis(t *testing.T) redisServer {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "redis") // the path of a socket must be short
+	dir, err := os.MkdirTemp("", "redis") // the path of a Unix socket must be short
 	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	socket := filepath.Join(dir, "s")

@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// module is the path of the gateway's module, and project its address.
+// module is the path of the gateway's module, and project is its address.
 const (
 	module  = "github.com/capgate/capgate"
 	project = "https://" + module
@@ -26,20 +26,20 @@ const (
 
 var isVersion = regexp.MustCompile(`^v\d+\.\d+\.\d+(-[0-9A-Za-z]+(\.[0-9A-Za-z]+)*)?$`)
 
-// A release is what the steps work on.
+// A release is the state shared by the steps.
 type release struct {
 	version   string // with the v
 	source    string // root directory of the repository
 	out       string // directory of the files
 	dirty     bool   // uncommitted changes are permitted
 	platforms []platform
-	key       *ecdsa.PrivateKey // signs the checksums; nil: unsigned
-	cosign    string            // command that signs the checksums, too; "": none
+	key       *ecdsa.PrivateKey // signs the checksums; nil if unsigned
+	cosign    string            // command that also signs the checksums; "" if none
 	profile   string            // CPU profile of capgate, from source; noProfile: none
 	log       *log.Logger
 
 	work   string    // directory for intermediate files
-	commit string    // whose files are released
+	commit string    // the released commit
 	date   time.Time // of the commit, in UTC
 }
 
@@ -56,7 +56,7 @@ func (r *release) number() string { return strings.TrimPrefix(r.version, "v") }
 // file returns the path of a file of the release.
 func (r *release) file(name string) string { return filepath.Join(r.out, name) }
 
-// open finds the commit, and makes the directory of the files.
+// open finds the commit and creates the output directory.
 func (r *release) open(ctx context.Context) error {
 	var err error
 	if r.source, err = filepath.Abs(r.source); err != nil {
@@ -89,7 +89,7 @@ func (r *release) open(ctx context.Context) error {
 	return err
 }
 
-// checkTree refuses files that are not the commit's, and a version that is another commit's.
+// checkTree rejects files that differ from the commit, and a version that is the tag of another commit.
 func (r *release) checkTree(ctx context.Context) error {
 	if r.dirty {
 		return nil
@@ -112,7 +112,7 @@ func (r *release) git(ctx context.Context, args ...string) (string, error) {
 	return r.command(ctx, nil, "git", args...)
 }
 
-// command runs a program in the root of the repository, and returns its standard output without space around it.
+// command runs a program in the root of the repository and returns its standard output without surrounding space.
 func (r *release) command(ctx context.Context, env []string, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = r.source
@@ -147,7 +147,7 @@ func (r *release) sum(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = f.Close() }() // it was only read
+	defer func() { _ = f.Close() }() // it has been read
 	h := sha256.New()
 	if _, err := io.Copy(h, f); err != nil {
 		return "", err

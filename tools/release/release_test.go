@@ -21,12 +21,12 @@ import (
 	"testing"
 )
 
-// all makes the tests build every platform with the profile, and the second time without the cache of the first.
+// all makes the tests build every platform with the profile, and the second time without the first build's cache.
 var all = flag.Bool("all", false, "build all platforms, twice from nothing; for nightly runs")
 
 const testVersion = "v0.1.0"
 
-// scratch is a directory of all tests, which TestMain removes.
+// scratch is a directory shared by all tests. TestMain removes it.
 var scratch string
 
 func TestMain(m *testing.M) {
@@ -51,7 +51,7 @@ func runTests(m *testing.M) int {
 // testKey signs the releases of the tests.
 var testKey *ecdsa.PrivateKey
 
-// writeTestKey makes the key, and its file.
+// writeTestKey creates the key and its file.
 func writeTestKey() (err error) {
 	if testKey, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
 		return err
@@ -64,7 +64,7 @@ func writeTestKey() (err error) {
 	return os.WriteFile(filepath.Join(scratch, "release.key"), text, 0o600)
 }
 
-// made returns the directory of a release of the files as they are. All tests share it.
+// made returns the directory of a release of the current files. All tests share it.
 func made(t *testing.T) string {
 	t.Helper()
 	dir, err := makeOnce()
@@ -83,7 +83,7 @@ func makeFrom(source, dir string) error {
 	args := []string{"-version", testVersion, "-source", source, "-out", dir, "-dirty",
 		"-key", filepath.Join(scratch, "release.key")}
 	if !*all {
-		// With the profile, every package would be compiled for this alone.
+		// With the profile, every package would have to be compiled again.
 		args = append(args, "-only", runtime.GOOS+"/"+runtime.GOARCH, "-pgo", noProfile)
 	}
 	if err := run(context.Background(), args, &log); err != nil {
@@ -92,7 +92,7 @@ func makeFrom(source, dir string) error {
 	return nil
 }
 
-// TestTwoBuildsAreEqual: a release that is made again, in another directory, has the same bytes.
+// TestTwoBuildsAreEqual: a second build of a release, in another directory, has the same bytes.
 func TestTwoBuildsAreEqual(t *testing.T) {
 	first, second := made(t), filepath.Join(scratch, "second")
 	tree := copyTree(t)
@@ -111,7 +111,7 @@ func TestTwoBuildsAreEqual(t *testing.T) {
 	}
 }
 
-// copyTree returns a copy of the repository with its files as they are, in a directory with another name.
+// copyTree returns a copy of the repository with its current files, in a directory with another name.
 func copyTree(t *testing.T) string {
 	t.Helper()
 	to := filepath.Join(scratch, "a", "tree with another name")
@@ -122,7 +122,7 @@ func copyTree(t *testing.T) string {
 	return to
 }
 
-// TestCommandLine: a wrong version, platform or directory is refused before anything is built.
+// TestCommandLine: a wrong version, platform or directory is rejected before the build.
 func TestCommandLine(t *testing.T) {
 	t.Parallel()
 	full := t.TempDir()
@@ -141,7 +141,7 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
-// TestOnlyCommitsAreReleased: changed files, and a version that is another commit's, are refused.
+// TestOnlyCommitsAreReleased: changed files, and a version that is the tag of another commit, are rejected.
 func TestOnlyCommitsAreReleased(t *testing.T) {
 	t.Parallel()
 	source := t.TempDir()
@@ -156,7 +156,7 @@ func TestOnlyCommitsAreReleased(t *testing.T) {
 	refused("there are uncommitted changes", "v0.1.0")
 	shell(t, `cd "$1" && git commit --quiet --all --message two`, source)
 	refused("the tag v0.1.0 is commit", "v0.1.0")
-	refused("programs:", "v0.2.0") // it has none
+	refused("programs:", "v0.2.0") // there is no such tag
 }
 
 // shell runs a script of bash with arguments.

@@ -35,7 +35,7 @@ func (c component) purl() string {
 // sbomOf returns the name of the SBOM of a file.
 func sbomOf(name string) string { return name + ".spdx.json" }
 
-// makeSBOMs writes an SBOM beside each file for a platform.
+// makeSBOMs writes an SBOM for each file of a platform.
 func (r *release) makeSBOMs(context.Context) error {
 	for _, p := range r.platforms {
 		parts, err := r.components(r.program(p, programs[0]), r.program(p, programs[1]))
@@ -70,7 +70,7 @@ func (r *release) filesFor(p platform) []string {
 	return all
 }
 
-// components returns what some programs consist of: the Go standard library, modules, and packages of the console.
+// components returns the components of some programs: the Go standard library, modules, and packages of the console.
 func (r *release) components(programs ...string) ([]component, error) {
 	all := map[component]bool{}
 	for _, program := range programs {
@@ -106,11 +106,11 @@ func (r *release) address(name string) string {
 	return project + "/releases/download/" + r.version + "/" + name
 }
 
-// A subject is what an SBOM is about.
+// A subject is what an SBOM describes.
 type subject struct {
 	name     string
 	sum      string // SHA-256, in hex
-	purpose  string // in the words of SPDX
+	purpose  string // a term of SPDX
 	location string // address for downloads
 }
 

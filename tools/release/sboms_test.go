@@ -13,8 +13,8 @@ import (
 	"github.com/spdx/tools-golang/spdxlib"
 )
 
-// TestSBOMs: each file for a platform has an SPDX document that SPDX's own library accepts. It has the file's checksum
-// and its components, with those of the console.
+// TestSBOMs: each file of a platform has an SPDX document that SPDX's own library accepts. It has the file's checksum
+// and components, including those of the console.
 func TestSBOMs(t *testing.T) {
 	t.Parallel()
 	dir, checked := made(t), 0
@@ -78,7 +78,7 @@ func goModVersion(t *testing.T, path string) string {
 	return strings.Fields(rest)[0]
 }
 
-// TestProvenance: the statement names every file that was there before it with its checksum, and the commit.
+// TestProvenance: the statement has the commit, and the checksums of all files written before it.
 func TestProvenance(t *testing.T) {
 	t.Parallel()
 	dir := made(t)

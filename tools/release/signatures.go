@@ -23,7 +23,7 @@ const (
 	bundleFile    = checksumsFile + ".sigstore.json"
 )
 
-// readKey reads the key that signs releases: ECDSA P-256 in PEM, as openssl ecparam writes it.
+// readKey reads the signing key: ECDSA P-256 in PEM, as openssl ecparam writes it.
 func readKey(file string) (*ecdsa.PrivateKey, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -61,8 +61,8 @@ func (r *release) makePublicKey(context.Context) error {
 	return r.write(publicKeyFile, []byte(text))
 }
 
-// makeInstaller writes install.sh with the version and the public key. A release that is not signed has none, as it
-// would have nothing to verify.
+// makeInstaller writes install.sh with the version and the public key. An unsigned release has none, because it could
+// not verify anything.
 func (r *release) makeInstaller(context.Context) error {
 	if r.key == nil {
 		r.log.Println("not signed: without -key there is no", installerFile)
@@ -84,8 +84,8 @@ func (r *release) makeInstaller(context.Context) error {
 	return r.write(installerFile, []byte(filled))
 }
 
-// makeSignatures signs the checksums, with the key and with cosign, if they are given. cosign verify-blob --key accepts
-// the key's signature, too.
+// makeSignatures signs the checksums with the key and with cosign, if they are given. cosign verify-blob --key also
+// accepts the key's signature.
 func (r *release) makeSignatures(ctx context.Context) error {
 	if r.key != nil {
 		text, err := os.ReadFile(r.file(checksumsFile))
@@ -93,7 +93,7 @@ func (r *release) makeSignatures(ctx context.Context) error {
 			return err
 		}
 		sum := sha256.Sum256(text)
-		signature, err := r.key.Sign(nil, sum[:], crypto.SHA256) // nil: the same each time, by RFC 6979
+		signature, err := r.key.Sign(nil, sum[:], crypto.SHA256) // nil selects deterministic signatures (RFC 6979)
 		if err != nil {
 			return err
 		}

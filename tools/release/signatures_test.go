@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// newKey returns the file of a new key, made as make release-key makes it.
+// newKey returns the file of a new key, created as make release-key creates it.
 func newKey(t *testing.T, dir string) string {
 	t.Helper()
 	file := filepath.Join(dir, "release.key")
@@ -19,7 +19,7 @@ func newKey(t *testing.T, dir string) string {
 	return file
 }
 
-// TestKeys: a file without a key of the right kind is refused, and none is overwritten.
+// TestKeys: a file without a suitable key is rejected, and no key is overwritten.
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -40,13 +40,13 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestVerifyByHand: the commands of SECURITY.md accept the files of a release, and refuse changed checksums and files.
+// TestVerifyByHand: the commands of SECURITY.md accept the files of a release, and reject changed checksums and files.
 func TestVerifyByHand(t *testing.T) {
 	t.Parallel()
 	_, text, _ := strings.Cut(string(read(t, "../..", "SECURITY.md")), "## Verify a release")
 	_, text, _ = strings.Cut(text, "```sh\n")
 	script, _, _ := strings.Cut(text, "```")
-	names := []string{publicKeyFile, checksumsFile, signatureFile, formulaFile} // downloaded, of many
+	names := []string{publicKeyFile, checksumsFile, signatureFile, formulaFile} // a subset of the release
 	for _, changed := range []string{"", checksumsFile, signatureFile, formulaFile} {
 		dir := t.TempDir()
 		for _, name := range names {
@@ -65,8 +65,8 @@ func TestVerifyByHand(t *testing.T) {
 	}
 }
 
-// TestVerifyWithCosign: the commands of SECURITY.md with cosign are complete: they name the workflow, the tag, and what
-// it signs. A stand-in has the place of cosign.
+// TestVerifyWithCosign: the commands of SECURITY.md with cosign are complete: they name the workflow, the tag and the
+// signed file. A stand-in replaces cosign.
 func TestVerifyWithCosign(t *testing.T) {
 	t.Parallel()
 	_, text, _ := strings.Cut(string(read(t, "../..", "SECURITY.md")), "With [cosign]")
@@ -87,7 +87,7 @@ func TestVerifyWithCosign(t *testing.T) {
 	read(t, "../..", file)
 }
 
-// TestCosign: cosign, if it is given, signs the checksums; its failure is the release's.
+// TestCosign: cosign, if given, signs the checksums. If it fails, the release fails.
 func TestCosign(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

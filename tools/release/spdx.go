@@ -8,7 +8,7 @@ const (
 	spdxType    = "application/spdx+json" // media type
 )
 
-// An spdx is a document of SPDX 2.3, as far as a release needs it.
+// An spdx is the part of an SPDX 2.3 document that a release needs.
 type spdx struct {
 	Version   string `json:"spdxVersion"`
 	License   string `json:"dataLicense"`

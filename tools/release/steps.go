@@ -2,13 +2,13 @@ package main
 
 import "context"
 
-// A step makes some files of a release from those of the steps before it.
+// A step creates some files of a release from those of earlier steps.
 type step struct {
 	name string
 	run  func(*release, context.Context) error
 }
 
-// steps lists how a release is made.
+// steps lists the steps of a release in order.
 var steps = []step{
 	{"programs", (*release).makePrograms},
 	{"completions and man pages", (*release).makeDocuments},

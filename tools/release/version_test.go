@@ -15,13 +15,13 @@ import (
 	"time"
 )
 
-// agents is a server that stands for everything that the program sends requests to. It records their User-Agents.
+// agents is a server for all requests of the program. It records their User-Agents.
 type agents struct {
 	addr   string
 	secure *httptest.Server // the same over TLS
 	mu     sync.Mutex
-	seen   map[string]string // path of the last request, by the User-Agent without that of gRPC
-	more   chan struct{}     // has a place for the note that seen changed
+	seen   map[string]string // path of the last request, by the User-Agent without gRPC's part
+	more   chan struct{}     // signals that seen has changed; has room for one signal
 }
 
 func newAgents(t *testing.T) *agents {
@@ -39,7 +39,7 @@ func newAgents(t *testing.T) *agents {
 	return a
 }
 
-// record answers nothing of use: no method of gRPC exists, and no page.
+// record fails every request: no gRPC method and no page exists.
 func (a *agents) record(w http.ResponseWriter, r *http.Request) {
 	agent, _, _ := strings.Cut(r.UserAgent(), " ")
 	a.mu.Lock()
@@ -47,7 +47,7 @@ func (a *agents) record(w http.ResponseWriter, r *http.Request) {
 	a.mu.Unlock()
 	select {
 	case a.more <- struct{}{}:
-	default: // it has the note
+	default: // a signal is pending
 	}
 	if r.Header.Get("Content-Type") == "application/grpc" {
 		w.Header().Set("Content-Type", "application/grpc")
@@ -92,9 +92,9 @@ fleets:
   - {capability: pods, policy: allow, kubernetes: {namespace: tools, service: pods}}
 `
 
-// TestVersionIsEverywhere: every request that the program sends has its version in the User-Agent: of the gateway those
-// to backends, issuers, shields, webhooks, collectors and Kubernetes, and those of commands. The name of its
-// connections to Redis has it, too. TestTheArchiveRuns looks at the metrics, the console and the command version.
+// TestVersionIsEverywhere: every request of the program has its version in the User-Agent: the gateway's requests to
+// backends, issuers, shields, webhooks, collectors and Kubernetes, and those of commands. So does the name of its
+// connections to Redis. TestTheArchiveRuns checks the metrics, the console and the command version.
 func TestVersionIsEverywhere(t *testing.T) {
 	t.Parallel()
 	for name, form := range map[string]struct{ traces, shield, traced, judged string }{
@@ -145,10 +145,10 @@ func sentBy(t *testing.T, capgate, config string) map[string]string {
 	for _, capability := range []string{"asked", "shielded"} {
 		cmd := exec.CommandContext(t.Context(), capgate, "invoke", capability, "echo", "{}", "--addr", public)
 		cmd.Env = append(cmd.Environ(), "CAPGATE_KEY="+strings.TrimSpace(key))
-		_, _ = cmd.CombinedOutput() // no call succeeds
+		_, _ = cmd.CombinedOutput() // the calls fail
 	}
 	for _, args := range [][]string{{"status", "--admin", "http://" + a.addr + "/command"}, {"probe", a.addr}} {
-		_, _ = exec.CommandContext(t.Context(), capgate, args...).CombinedOutput() // nor does a command
+		_, _ = exec.CommandContext(t.Context(), capgate, args...).CombinedOutput() // the commands fail
 	}
 	seen := map[string]string{}
 	for _, want := range []string{"capgate-health", "capgate-mcp", "capgate-issuer", "capgate-kubernetes",

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A stage is the scripts of a job of release.yml, in a repository, with stand-ins for the programs that need GitHub.
+// A stage holds the scripts of a job of release.yml, in a repository, with stand-ins for the programs that need GitHub.
 type stage struct {
 	script string
 	dir    string // of the repository
@@ -35,7 +35,7 @@ func newStage(t *testing.T, job, step string, standIns map[string]string) *stage
 	return s
 }
 
-// run runs the scripts as a runner of GitHub does. They must print want if they fail; "" means that they succeed.
+// run runs the scripts as GitHub's runner does. If they fail, they must print want. If want is "", they must succeed.
 func (s *stage) run(t *testing.T, want string, env ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", s.script)
@@ -48,8 +48,8 @@ func (s *stage) run(t *testing.T, want string, env ...string) {
 	}
 }
 
-// TestTagsAreChecked: the workflow of releases refuses a version that is released or that the release program refuses,
-// a commit that is not on main, and a commit without passed tests.
+// TestTagsAreChecked: the release workflow rejects a version that is already released or invalid, a commit that is not
+// on main, and a commit whose tests have not passed.
 func TestTagsAreChecked(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "check", "", map[string]string{"gh": `
@@ -75,8 +75,8 @@ func TestTagsAreChecked(t *testing.T) {
 	first.run(t, "no network", "VERSION=v0.1.0")
 }
 
-// TestTheKeyIsGuarded: only the job release has the key. It waits for the job check, and its environment may ask a
-// person.
+// TestTheKeyIsGuarded: only the job release has the key. It waits for the job check, and its environment can require an
+// approval.
 func TestTheKeyIsGuarded(t *testing.T) {
 	t.Parallel()
 	for file, w := range workflows(t) {
@@ -94,8 +94,8 @@ func TestTheKeyIsGuarded(t *testing.T) {
 	}
 }
 
-// TestImagesAreSigned: each image is signed before the next push, so that a failure leaves none unsigned. What an
-// earlier run pushed is signed, too.
+// TestImagesAreSigned: each image is signed before the next push, so that a failure leaves none unsigned. Images pushed
+// by an earlier run are signed, too.
 func TestImagesAreSigned(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "release", "push and sign", map[string]string{
@@ -118,6 +118,6 @@ func TestImagesAreSigned(t *testing.T) {
 	}
 	s.run(t, "", append(env, "FAIL=")...)
 	if got := string(read(t, s.temp, "signed")); got != want+want+sign(chart) {
-		t.Errorf("in the end, cosign got\n%s", got)
+		t.Errorf("finally, cosign got\n%s", got)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// A workflow is a file of .github/workflows, as far as the tests need it.
+// A workflow is the part of a file of .github/workflows that the tests need.
 type workflow struct {
 	Defaults struct{ Run struct{ Shell string } }
 	Jobs     map[string]struct {
@@ -38,7 +38,7 @@ func workflows(t *testing.T) map[string]workflow {
 	return all
 }
 
-// TestWorkflowsHavePipefail: a command that fails before a pipe fails its step, as GitHub's default shell does not.
+// TestWorkflowsHavePipefail: a command that fails before a pipe fails its step, unlike in GitHub's default shell.
 func TestWorkflowsHavePipefail(t *testing.T) {
 	t.Parallel()
 	for file, w := range workflows(t) {
@@ -52,8 +52,8 @@ func TestWorkflowsHavePipefail(t *testing.T) {
 	}
 }
 
-// TestActionsArePinned: a workflow names each action by its commit, which cannot be moved as a tag can, and has the tag
-// as a comment.
+// TestActionsArePinned: a workflow pins each action to a commit, which cannot be moved as a tag can, and has the tag as
+// a comment.
 func TestActionsArePinned(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("../../.github/workflows/*.yml")
@@ -79,7 +79,7 @@ func TestNightlyHasTheHistory(t *testing.T) {
 	}
 }
 
-// tree returns a repository whose main is its first commit and whose head the second, with the real tools and Makefile.
+// tree returns a repository in which main is the first commit and HEAD the second, with the real tools and Makefile.
 func tree(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -89,11 +89,11 @@ func tree(t *testing.T) string {
 	return dir
 }
 
-// hostile lists versions that no release has. The last ones would be commands or other directories.
+// hostile lists invalid versions. The last ones would be commands or other directories.
 var hostile = []string{"", "1.0.0", "v1.0.0-rc-1", "v1.0.0+x", "v1.0.0;touch${IFS}x", "v1.0.0'", "$(touch${IFS}x)",
 	"..", "v1.0.0/../.."}
 
-// TestMakeReleaseChecks: make release without a version of a release deletes and runs nothing.
+// TestMakeReleaseChecks: make release with an invalid version deletes and runs nothing.
 func TestMakeReleaseChecks(t *testing.T) {
 	t.Parallel()
 	dir := tree(t)

@@ -10,9 +10,9 @@
 //	fail                   fails
 //	anything else          is repeated
 //
-// It reads its stream like published agents: a message that comes while another is worked on
-// keeps it from reading on, the other's tool results included. So two messages at once can
-// stop it for good.
+// It reads its stream as published agents do: a message that arrives while another one is being processed blocks the
+// reader, and with it the tool results of the first. Two overlapping messages can therefore stop the agent until it is
+// restarted.
 package agent
 
 import (
@@ -36,8 +36,8 @@ type Config struct {
 	Name  string // default "Atlas"
 	Token string // a secret between the engine and its agent
 
-	// Ready is called when the engine has taken it, Received for each message when it comes, Think
-	// when its turn has come. They may block. Default: nothing.
+	// Ready is called when the engine has accepted the agent, Received when a message arrives, and Think when the agent
+	// starts to process it. They may block. Default: no calls.
 	Ready    func()
 	Received func(*openparallaxv1.ProcessRequest)
 	Think    func(context.Context, *openparallaxv1.ProcessRequest)
@@ -47,12 +47,12 @@ type Config struct {
 type agent struct {
 	cfg    Config
 	stream openparallaxv1.AgentService_RunSessionClient
-	// results are for the message that is worked on. Closed by read.
+	// results receives the results for the current message. It is closed by read.
 	results chan *openparallaxv1.EngineDirective
 }
 
 // Run runs an agent until the engine shuts it down, its stream ends with OK, ctx ends, or the stream is lost. Only the
-// last is an error, after which an engine starts its agent again.
+// last case is an error, after which an engine restarts its agent.
 func Run(ctx context.Context, conn grpc.ClientConnInterface, cfg Config) error {
 	if cfg.Name == "" {
 		cfg.Name = "Atlas"
@@ -74,13 +74,13 @@ func Run(ctx context.Context, conn grpc.ClientConnInterface, cfg Config) error {
 	if cfg.Ready != nil {
 		cfg.Ready()
 	}
-	var lost error // both are read once reading ended
+	var lost error // both are read after the reader has ended
 	var told bool
 	var reading sync.WaitGroup
 	messages := make(chan *openparallaxv1.ProcessRequest)
 	reading.Go(func() {
 		if told, lost = a.read(ctx, messages); !told {
-			cancel() // no engine any longer
+			cancel() // the engine has gone
 		}
 	})
 	for m := range messages {
@@ -88,7 +88,7 @@ func Run(ctx context.Context, conn grpc.ClientConnInterface, cfg Config) error {
 			cfg.Think(ctx, m)
 		}
 		if err := a.process(m); err != nil {
-			cancel() // the stream is lost: read knows why
+			cancel() // the stream is lost; read has the reason
 		}
 	}
 	reading.Wait()
@@ -101,12 +101,12 @@ func Run(ctx context.Context, conn grpc.ClientConnInterface, cfg Config) error {
 	return lost
 }
 
-// ready introduces the agent, and waits for the list of tools.
+// ready introduces the agent and waits for the list of tools.
 func (a *agent) ready(cancel func()) error {
 	err := a.send(&openparallaxv1.AgentEvent{Event: &openparallaxv1.AgentEvent_Ready{
 		Ready: &openparallaxv1.AgentReady{AgentId: a.cfg.Name + ":" + a.cfg.Token},
 	}})
-	if err != nil && !errors.Is(err, io.EOF) { // otherwise the stream has ended, and Recv has the reason
+	if err != nil && !errors.Is(err, io.EOF) { // after EOF, Recv has the reason
 		return err
 	}
 	late := time.AfterFunc(firstDirective, cancel)
@@ -121,8 +121,8 @@ func (a *agent) ready(cancel func()) error {
 	return nil
 }
 
-// read passes the engine's directives on, in order, until the agent is shut down or the stream ends. It closes
-// messages and the results.
+// read passes on the engine's directives, in order, until the agent is shut down or the stream ends. It closes messages
+// and results.
 func (a *agent) read(ctx context.Context, messages chan<- *openparallaxv1.ProcessRequest) (told bool, err error) {
 	defer close(messages)
 	defer close(a.results)
@@ -153,7 +153,7 @@ func (a *agent) read(ctx context.Context, messages chan<- *openparallaxv1.Proces
 	}
 }
 
-// leave ends the stream and reads it to its end.
+// leave half-closes the stream and reads it to its end.
 func (a *agent) leave() error {
 	if err := a.stream.CloseSend(); err != nil {
 		return fmt.Errorf("leave: %w", err)

@@ -11,7 +11,7 @@ import (
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// maxFlood is the longest answer, in KiB.
+// maxFlood is the size of the longest answer, in KiB.
 const maxFlood = 64 << 10
 
 // failure ends a message without an answer.
@@ -19,7 +19,7 @@ type failure struct{ code, text string }
 
 func (f failure) Error() string { return f.text }
 
-// turn is one message that is worked on.
+// turn is the processing of one message.
 type turn struct {
 	*agent
 	m        *openparallaxv1.ProcessRequest
@@ -131,13 +131,13 @@ func (t *turn) tool(name, args string) (string, error) {
 			return r.GetContent(), nil
 		}
 	}
-	return "", errors.New("the engine is gone")
+	return "", errors.New("the engine has ended")
 }
 
 // failed reports whether the last tool failed.
 func (t *turn) failed() bool { return t.thoughts[len(t.thoughts)-1].GetSummary() == "failed" }
 
-// load asks for the tools of some groups.
+// load requests the tools of some groups.
 func (t *turn) load(groups []string) (names string, err error) {
 	ask := &openparallaxv1.ToolDefsRequest{Groups: groups}
 	err = t.send(&openparallaxv1.AgentEvent{Event: &openparallaxv1.AgentEvent_ToolDefsRequest{ToolDefsRequest: ask}})
@@ -152,10 +152,10 @@ func (t *turn) load(groups []string) (names string, err error) {
 			return strings.TrimSpace(names), nil
 		}
 	}
-	return "", errors.New("the engine is gone")
+	return "", errors.New("the engine has ended")
 }
 
-// object is one of one string.
+// object returns a JSON object with one string.
 func object(name, value string) string {
 	o, _ := json.Marshal(map[string]string{name: value})
 	return string(o)

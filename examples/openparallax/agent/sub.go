@@ -10,8 +10,8 @@ import (
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// RunSub runs a sub-agent: it carries out the task of a token, and reports the result. Its script: a task "tool:
-// NAME ARGUMENTS" returns that tool's result, "fail" fails, any other task succeeds at once. The result contains
+// RunSub runs a sub-agent: it registers with a token, runs the task, and reports the result. Its script: a task "tool:
+// NAME ARGUMENTS" returns that tool's result, "fail" fails, and any other task succeeds at once. The result includes
 // messages that the agent sent meanwhile.
 func RunSub(ctx context.Context, conn grpc.ClientConnInterface, token string) error {
 	client := openparallaxv1.NewSubAgentServiceClient(conn)

@@ -19,8 +19,8 @@ func (a action) event(kind openparallaxv1.PipelineEventType) *openparallaxv1.Pip
 	return &openparallaxv1.PipelineEvent{SessionId: a.session, MessageId: a.message, EventType: kind}
 }
 
-// run carries out an action that Shield, or a person, permits, and sends events to the readers of the session. It
-// returns the result for the agent.
+// run executes an action that Shield or a person permits, and sends events to the readers of the session. It returns
+// the result for the agent.
 func (e *Engine) run(ctx context.Context, a action) (content string, failed bool) {
 	all := tools()
 	i := slices.IndexFunc(all, func(t tool) bool { return t.name == a.tool })

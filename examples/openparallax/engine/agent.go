@@ -9,7 +9,7 @@ import (
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// RunSession serves the stream of the agent. The last caller is the agent.
+// RunSession serves the agent's stream. The most recent caller is the engine's agent.
 func (e *Engine) RunSession(stream openparallaxv1.AgentService_RunSessionServer) error {
 	first, err := stream.Recv()
 	if err != nil {
@@ -25,7 +25,7 @@ func (e *Engine) RunSession(stream openparallaxv1.AgentService_RunSessionServer)
 	if err := e.greet(stream); err != nil {
 		return err
 	}
-	// Also if another has taken its place.
+	// This holds even if another agent has replaced this one.
 	defer e.forget()
 	for {
 		event, err := stream.Recv()
@@ -41,7 +41,7 @@ func (e *Engine) RunSession(stream openparallaxv1.AgentService_RunSessionServer)
 	}
 }
 
-// greet makes a connection the engine's agent. The list of tools precedes other directives.
+// greet makes a connection the engine's agent. The list of tools precedes all other directives.
 func (e *Engine) greet(stream openparallaxv1.AgentService_RunSessionServer) error {
 	e.agent.Lock()
 	defer e.agent.Unlock()
@@ -61,7 +61,7 @@ func (e *Engine) forget() {
 	e.conn = nil
 }
 
-// hear handles an agent's event.
+// hear handles an event from an agent.
 func (e *Engine) hear(stream openparallaxv1.AgentService_RunSessionServer, event *openparallaxv1.AgentEvent) error {
 	switch event := event.GetEvent().(type) {
 	case *openparallaxv1.AgentEvent_LlmTokenEmitted:
@@ -104,7 +104,7 @@ func (e *Engine) hear(stream openparallaxv1.AgentService_RunSessionServer, event
 	return nil
 }
 
-// reply sends to the agent that asked, even if it is no longer the engine's agent.
+// reply sends to the agent that sent the request, even if it is no longer the engine's agent.
 func (e *Engine) reply(stream openparallaxv1.AgentService_RunSessionServer, d *openparallaxv1.EngineDirective) error {
 	e.agent.Lock()
 	defer e.agent.Unlock()

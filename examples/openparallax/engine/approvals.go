@@ -9,10 +9,10 @@ import (
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// Question is what an engine's own web page shows of a question that no person has answered.
+// Question is an open question as the engine's web page shows it.
 type Question struct{ ID, Session, Tool, Args string }
 
-// Questions returns the open questions, as the engine's web page shows them. Over gRPC published engines name no id.
+// Questions returns the open questions, as the engine's web page shows them. Over gRPC, published engines send no id.
 func (e *Engine) Questions() (all []Question) {
 	e.approvals.mu.Lock()
 	defer e.approvals.mu.Unlock()
@@ -22,7 +22,7 @@ func (e *Engine) Questions() (all []Question) {
 	return all
 }
 
-// approvals are the questions that people have not answered.
+// approvals holds the open questions.
 type approvals struct {
 	mu      sync.Mutex
 	waiting map[string]waiting
@@ -36,7 +36,7 @@ type waiting struct {
 
 func newApprovals() *approvals { return &approvals{waiting: map[string]waiting{}} }
 
-// open makes a question about an action, which forget ends.
+// open creates a question about an action. forget deletes it.
 func (a *approvals) open(of action) (id string, answer <-chan bool) {
 	ch := make(chan bool, 1)
 	id = rand.Text()
@@ -52,7 +52,7 @@ func (a *approvals) forget(id string) {
 	delete(a.waiting, id)
 }
 
-// resolve answers a question, once.
+// resolve answers a question. Only the first answer counts.
 func (a *approvals) resolve(id string, approved bool) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -64,7 +64,7 @@ func (a *approvals) resolve(id string, approved bool) bool {
 	return ok
 }
 
-// approved asks all readers of the session, and waits for an answer of anybody.
+// approved asks all readers of the session and waits for the first answer.
 func (e *Engine) approved(ctx context.Context, a action, request *openparallaxv1.ActionRequest,
 	verdict *openparallaxv1.Verdict) bool {
 	id, answer := e.approvals.open(a)

@@ -8,20 +8,20 @@ import (
 
 // broadcaster sends events to all readers of a session.
 type broadcaster struct {
-	keep bool // streams do not end with the answer
+	keep bool // streams stay open after the answer
 
-	// mu is held while events are sent: one reader that does not read keeps everybody waiting.
+	// mu is held while events are sent, so a single reader that does not read blocks everything.
 	mu       sync.RWMutex
 	sessions map[string]map[*reader]struct{}
 }
 
-// reader is one SendMessage.
+// reader is one SendMessage stream.
 type reader struct {
 	stream openparallaxv1.ClientService_SendMessageServer
 	ended  chan struct{} // closed after the last event
 	last   sync.Once
 	keep   bool
-	mu     sync.Mutex // one event is sent at a time
+	mu     sync.Mutex // serializes sends
 }
 
 func newBroadcaster(keep bool) *broadcaster {
@@ -56,7 +56,7 @@ func (b *broadcaster) broadcast(event *openparallaxv1.PipelineEvent) {
 	}
 }
 
-// send also ends the stream after a last event, whichever message that was about.
+// send also ends the stream after a final event, regardless of the message it belongs to.
 func (r *reader) send(event *openparallaxv1.PipelineEvent) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// SendMessage records a message, hands it to the agent, and streams what happens in its session
-// until the answer is complete.
+// SendMessage records a message, passes it to the agent, and streams the events of its session until the answer is
+// complete.
 func (e *Engine) SendMessage(r *openparallaxv1.ClientMessageRequest,
 	stream openparallaxv1.ClientService_SendMessageServer) error {
 	session, message, otr := r.GetSessionId(), rand.Text(), e.offTheRecord(r.GetMode())
@@ -35,7 +35,7 @@ func (e *Engine) SendMessage(r *openparallaxv1.ClientMessageRequest,
 	return nil
 }
 
-// ResolveApproval answers an approval. It does not look at the session.
+// ResolveApproval answers an approval. It does not check the session.
 func (e *Engine) ResolveApproval(_ context.Context, r *openparallaxv1.ApprovalResponse) (*openparallaxv1.ApprovalAck,
 	error) {
 	if !e.approvals.resolve(r.GetApprovalId(), r.GetApproved()) {
@@ -77,7 +77,7 @@ func (e *Engine) GetHistory(_ context.Context,
 	return &openparallaxv1.GetHistoryResponse{Messages: e.history.of(r.GetSessionId(), limit)}, nil
 }
 
-// Shutdown ends the engine, whoever the caller is.
+// Shutdown ends the engine. It does not check the caller.
 func (e *Engine) Shutdown(context.Context, *openparallaxv1.ShutdownRequest) (*openparallaxv1.ShutdownResponse, error) {
 	e.stop()
 	return &openparallaxv1.ShutdownResponse{Clean: true}, nil

@@ -12,8 +12,8 @@ import (
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// disk has the recorded messages, one JSON object a line. An engine that is killed loses none, but for a line that is
-// being written. The file is never compacted: this is an example.
+// disk stores the recorded messages, one JSON object per line. A killed engine loses at most the line that it was
+// writing. The file is never compacted: this is an example.
 type disk struct{ file *os.File }
 
 // record is a message on disk.
@@ -26,7 +26,7 @@ type record struct {
 	Timestamp int64
 }
 
-// load reads the messages in a directory, and records further ones there.
+// load reads the messages in a directory and opens it for further ones.
 func (h *history) load(dir string) error {
 	file, err := os.OpenFile(filepath.Join(dir, "messages.jsonl"), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
@@ -37,7 +37,7 @@ func (h *history) load(dir string) error {
 	lines, size := bufio.NewReader(file), int64(0)
 	for {
 		line, err := lines.ReadBytes('\n')
-		if errors.Is(err, io.EOF) { // a line without its end was being written
+		if errors.Is(err, io.EOF) { // an incomplete line
 			h.disk = &disk{file}
 			return file.Truncate(size)
 		}
@@ -55,14 +55,14 @@ func (h *history) load(dir string) error {
 	}
 }
 
-// close closes the file; later messages are not recorded.
+// close closes the file. Later messages are not recorded.
 func (d *disk) close() {
 	if d != nil {
 		_ = d.file.Close()
 	}
 }
 
-// write records a message. A message that cannot be recorded is lost with the process.
+// write records a message. If that fails, the message exists only in memory.
 func (d *disk) write(m *openparallaxv1.ChatMessage, mode openparallaxv1.SessionMode) {
 	if d == nil {
 		return

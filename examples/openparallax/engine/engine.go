@@ -13,22 +13,22 @@ import (
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// stopTimeout is how long calls in flight may take to end when the engine does.
+// stopTimeout is the time that calls in flight have to end when the engine stops.
 const stopTimeout = 5 * time.Second
 
 // Config configures an engine. The zero value works.
 type Config struct {
-	Name   string         // of the agent, for people; default "Atlas"
-	Token  string         // required of agents; default: none
+	Name   string         // display name of the agent; default "Atlas"
+	Token  string         // required of agents; default none
 	Shield *shield.Shield // default: shield.New
 	// Spawn starts a sub-agent, which registers with the token. It must not block. Default: no sub-agents.
 	Spawn           func(token string)
-	Dir             string           // of the recorded sessions, which the next engine has as well; default: in memory
+	Dir             string           // of the recorded sessions, which a later engine reads again; default: in memory
 	ApprovalTimeout time.Duration    // timeout of approvals; default 5m
 	Now             func() time.Time // default time.Now
 
-	SeedModes   bool // modes of sessions are numbered as documented: NORMAL 0, OTR 1
-	KeepStreams bool // SendMessage ends when its client goes away, not with the answer, as in older versions
+	SeedModes   bool // session modes are numbered as documented: NORMAL 0, OTR 1
+	KeepStreams bool // SendMessage ends with its client, not with the answer, as in older versions
 	ApprovalIDs bool // questions are events with an id, as documented; published engines send neither type nor content
 	BusyHistory bool // GetHistory fails, as in published engines while they write their memory
 	IgnorePages bool // ListSessions and GetHistory ignore limit and offset, as in older versions
@@ -62,14 +62,14 @@ type Engine struct {
 	readers   *broadcaster
 	approvals *approvals
 	subAgents *subAgents
-	recorded  error // why the sessions of Config.Dir cannot be read; Serve fails with it
+	recorded  error // error of reading Config.Dir; Serve returns it
 
-	agent sync.Mutex // held while something is sent to the agent
+	agent sync.Mutex // held while a directive is sent to the agent
 	// conn is the agent's stream; nil: no agent.
 	conn openparallaxv1.AgentService_RunSessionServer
 
 	flag sync.Mutex
-	otr  bool // of the message that came last, whichever its session
+	otr  bool // of the most recent message of any session
 
 	stop     context.CancelFunc
 	shutdown context.Context // ends with Shutdown
@@ -89,7 +89,7 @@ func New(cfg Config) *Engine {
 	return e
 }
 
-// Register makes the engine's services those of a server.
+// Register registers the engine's services with a server.
 func (e *Engine) Register(server *grpc.Server) {
 	openparallaxv1.RegisterAgentServiceServer(server, e)
 	openparallaxv1.RegisterClientServiceServer(server, e)
@@ -116,12 +116,12 @@ func (e *Engine) Serve(ctx context.Context, ln net.Listener) error {
 	}
 	hard := time.AfterFunc(stopTimeout, server.Stop)
 	defer hard.Stop()
-	// An agent that has gone gets nothing.
+	// An agent that has gone receives nothing.
 	_ = e.direct(&openparallaxv1.EngineDirective{Directive: &openparallaxv1.EngineDirective_Shutdown{
 		Shutdown: &openparallaxv1.ShutdownDirective{Reason: "the engine ends"},
 	}})
 	server.GracefulStop()
-	if err := <-served; !errors.Is(err, grpc.ErrServerStopped) { // it ended before it began
+	if err := <-served; !errors.Is(err, grpc.ErrServerStopped) { // it was stopped before it served
 		return err
 	}
 	return nil
@@ -137,10 +137,10 @@ func (e *Engine) direct(d *openparallaxv1.EngineDirective) error {
 	return e.conn.Send(d)
 }
 
-// offTheRecord reports whether a number means OTR. All other numbers count as NORMAL.
+// offTheRecord reports whether a mode is OTR. All other numbers count as NORMAL.
 func (e *Engine) offTheRecord(mode openparallaxv1.SessionMode) bool { return mode == e.mode(true) }
 
-// mode is how this engine numbers a mode.
+// mode returns this engine's number for a mode.
 func (e *Engine) mode(otr bool) openparallaxv1.SessionMode {
 	mode := openparallaxv1.SessionMode_NORMAL
 	if otr {

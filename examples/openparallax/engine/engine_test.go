@@ -17,10 +17,10 @@ import (
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// served is an engine that serves.
+// served is a running engine.
 type served struct {
 	addr  string
-	dial  func(context.Context, string) (net.Conn, error) // nil: by TCP
+	dial  func(context.Context, string) (net.Conn, error) // nil: TCP
 	ended chan error
 }
 
@@ -42,8 +42,8 @@ func startEngine(t *testing.T, e *engine.Engine) *served {
 	return s
 }
 
-// startQuiet serves an engine without the network, for a test in a bubble of testing/synctest: its time passes when
-// nothing else happens.
+// startQuiet serves an engine without the network, for tests in a bubble of testing/synctest, whose time advances only
+// when all goroutines are blocked.
 func startQuiet(t *testing.T, cfg engine.Config) *served {
 	t.Helper()
 	ln := bufconn.Listen(64 << 10)
@@ -80,7 +80,7 @@ func (s *served) client(t *testing.T) openparallaxv1.ClientServiceClient {
 	return openparallaxv1.NewClientServiceClient(s.conn(t))
 }
 
-// attend runs an agent, and returns when the engine has it.
+// attend runs an agent and returns when it has connected.
 func (s *served) attend(t *testing.T, cfg agent.Config) (stop func(), ended <-chan error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -107,10 +107,10 @@ func within(t *testing.T) context.Context {
 	return ctx
 }
 
-// events are those of a stream to its end.
+// events returns the remaining events of a stream.
 type events []*openparallaxv1.PipelineEvent
 
-// say sends a message and hears the answer out.
+// say sends a message and reads the whole answer.
 func say(ctx context.Context, c openparallaxv1.ClientServiceClient, session, content string,
 	mode openparallaxv1.SessionMode) (events, error) {
 	stream, err := c.SendMessage(ctx, &openparallaxv1.ClientMessageRequest{SessionId: session, Content: content,
@@ -152,7 +152,7 @@ func (e events) failure() string {
 	return ""
 }
 
-// kinds returns the types of the events, tokens as one.
+// kinds returns the types of the events. Consecutive tokens count as one.
 func (e events) kinds() (kinds []openparallaxv1.PipelineEventType) {
 	for _, e := range e {
 		kind := e.GetEventType()
@@ -164,7 +164,7 @@ func (e events) kinds() (kinds []openparallaxv1.PipelineEventType) {
 	return kinds
 }
 
-// recorded is what the engine has of a session.
+// recorded returns the engine's record of a session.
 func recorded(t *testing.T, c openparallaxv1.ClientServiceClient, session string) (said []string) {
 	t.Helper()
 	reply, err := c.GetHistory(within(t), &openparallaxv1.GetHistoryRequest{SessionId: session})

@@ -17,10 +17,11 @@ import (
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// never is how long is waited for what does not happen, in the time of a bubble, which passes when nothing happens.
+// never is how long a test waits for an event that must not happen. It is time in a bubble, which passes when all
+// goroutines are blocked.
 const never = check.Patience / 2
 
-// held is an agent that works on a message when it is let.
+// held is an agent that processes messages only when released.
 type held struct {
 	received chan string
 	let      chan struct{}
@@ -40,7 +41,7 @@ func (h *held) config() agent.Config {
 	}
 }
 
-// send sends a message and returns when the agent has it.
+// send sends a message and returns when the agent has received it.
 func (h *held) send(ctx context.Context, t *testing.T, c openparallaxv1.ClientServiceClient, session, content string,
 	mode openparallaxv1.SessionMode) openparallaxv1.ClientService_SendMessageClient {
 	t.Helper()
@@ -55,7 +56,7 @@ func (h *held) send(ctx context.Context, t *testing.T, c openparallaxv1.ClientSe
 	return stream
 }
 
-// A message that comes while another waits for a tool stops both.
+// A message that arrives while another waits for a tool blocks both.
 func TestOverlapStopsTheAgent(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
@@ -72,7 +73,7 @@ func TestOverlapStopsTheAgent(t *testing.T) {
 				t.Fatal(err)
 			}
 			if event.GetEventType() == openparallaxv1.PipelineEventType_ACTION_COMPLETED {
-				break // and the agent is told, but does not hear it
+				break // the agent is stopped, but does not read it
 			}
 		}
 		time.AfterFunc(never, cancel)
@@ -84,7 +85,7 @@ func TestOverlapStopsTheAgent(t *testing.T) {
 	})
 }
 
-// The end of one answer ends the stream of another of the same session.
+// TestOverlapEndsAnothersStream: the end of one answer ends the stream of another answer in the same session.
 func TestOverlapEndsAnothersStream(t *testing.T) {
 	t.Parallel()
 	e, h := start(t, engine.Config{}), newHeld()
@@ -101,7 +102,7 @@ func TestOverlapEndsAnothersStream(t *testing.T) {
 	close(h.let)
 }
 
-// Whether an answer is recorded depends on the message that came last.
+// TestOverlapMixesModes: the mode of the most recent message decides whether an answer is recorded.
 func TestOverlapMixesModes(t *testing.T) {
 	t.Parallel()
 	for _, modes := range [][2]openparallaxv1.SessionMode{{otr, normal}, {normal, otr}} {
@@ -125,22 +126,23 @@ func TestOverlapMixesModes(t *testing.T) {
 	}
 }
 
-// A client that does not read keeps everybody waiting.
+// A client that does not read blocks everything.
 func TestASlowReaderStallsEverybody(t *testing.T) {
 	t.Parallel()
 	e := start(t, engine.Config{})
 	e.attend(t, agent.Config{})
-	// A window that does not grow.
+	// The window does not grow.
 	slow := openparallaxv1.NewClientServiceClient(e.conn(t, grpc.WithInitialWindowSize(1<<16)))
 	stream, err := slow.SendMessage(within(t), &openparallaxv1.ClientMessageRequest{SessionId: "slow",
 		Content: "flood: 512", Mode: normal})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := stream.Recv(); err != nil { // and no more
+	if _, err := stream.Recv(); err != nil { // no further reads
 		t.Fatal(err)
 	}
-	// However slow the machine is, nothing is heard. A bubble's time would not pass while calls wait for a lock.
+	// However slow the machine is, nothing is received. The time of a bubble would not pass while calls wait for a
+	// lock.
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	if heard, err := say(ctx, e.client(t), "quick", "hello", normal); status.Code(err) != codes.DeadlineExceeded ||
@@ -155,7 +157,7 @@ func TestASlowReaderStallsEverybody(t *testing.T) {
 	}
 }
 
-// The last agent gets the messages; and once the first is gone, none does.
+// The most recent agent receives the messages. Once the first one has left, no agent does.
 func TestTheLastAgentWins(t *testing.T) {
 	t.Parallel()
 	e := start(t, engine.Config{})
@@ -175,7 +177,7 @@ func TestTheLastAgentWins(t *testing.T) {
 	})
 }
 
-// Anybody can end the engine, and answer what another session asks.
+// TestNothingIsGuarded: any client can shut down the engine and answer the approvals of other sessions.
 func TestNothingIsGuarded(t *testing.T) {
 	t.Parallel()
 	e := start(t, engine.Config{ApprovalIDs: true, Token: "secret"})
@@ -205,7 +207,7 @@ func TestNothingIsGuarded(t *testing.T) {
 	}
 }
 
-// TestNumbersOfModesAreMistaken: an engine that numbers modes as its source does misreads clients that number them as
+// TestNumbersOfModesAreMistaken: an engine that numbers modes as in its source misreads clients that number them as
 // documented.
 func TestNumbersOfModesAreMistaken(t *testing.T) {
 	t.Parallel()
@@ -220,7 +222,7 @@ func TestNumbersOfModesAreMistaken(t *testing.T) {
 	}
 }
 
-// Streams of older engines end when their clients go.
+// Streams of older engines end with their clients.
 func TestKeptStreams(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {

@@ -11,10 +11,10 @@ import (
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// How much is kept; the oldest goes first.
+// Limits of the history; the oldest entry is deleted first.
 const (
 	maxSessions = 1000
-	maxMessages = 1000 // of a session
+	maxMessages = 1000 // per session
 	maxTitle    = 60   // bytes
 )
 
@@ -23,7 +23,7 @@ type history struct {
 	now func() time.Time
 
 	mu       sync.Mutex
-	disk     *disk // nil: in memory only
+	disk     *disk // nil if in memory only
 	sessions map[string]*conversation
 	touched  int64
 	memory   []string // the agent's memory
@@ -32,8 +32,8 @@ type history struct {
 type conversation struct {
 	id, title        string
 	mode             openparallaxv1.SessionMode
-	created, updated int64 // since 1970
-	touched          int64 // counts up, since times may be equal
+	created, updated int64 // seconds since 1970
+	touched          int64 // a counter, because times may be equal
 	messages         []*openparallaxv1.ChatMessage
 }
 
@@ -71,7 +71,7 @@ func (h *history) insert(m *openparallaxv1.ChatMessage, mode openparallaxv1.Sess
 	c.messages = c.messages[max(0, len(c.messages)-maxMessages):]
 }
 
-// sorted returns all conversations, the most recent first.
+// sorted returns all conversations, most recent first.
 func (h *history) sorted() []*conversation {
 	all := make([]*conversation, 0, len(h.sessions))
 	for _, c := range h.sessions {

@@ -27,7 +27,7 @@ const (
 	otr    = openparallaxv1.SessionMode_OTR
 )
 
-// An agent connects, answers with and without tools, and goes when the engine does.
+// TestLifecycle: an agent connects, answers with and without tools, and ends with the engine.
 func TestLifecycle(t *testing.T) {
 	t.Parallel()
 	ctx := within(t)
@@ -54,7 +54,7 @@ func TestLifecycle(t *testing.T) {
 		`tool: delete_file {"path":""}`: "Blocked by security: actions of this type are not done here",
 		`tool: read_file nonsense`:      "invalid arguments: invalid character 'o' in literal null (expecting 'u')",
 		"tool: fly":                     "unknown tool fly",
-		"delegate: nothing":             "there are no sub-agents here",
+		"delegate: nothing":             "sub-agents are disabled",
 	} {
 		if heard, err := say(ctx, c, "others", message, normal); err != nil || heard.answer() != want {
 			t.Errorf("%s: %q, %v, want %q", message, heard.answer(), err, want)
@@ -119,7 +119,7 @@ func TestOffTheRecord(t *testing.T) {
 	}
 }
 
-// TestPagesUnlessIgnored: a list has the page that is asked for, or all of it where pages are ignored.
+// TestPagesUnlessIgnored: a list returns the requested page, or everything if pages are ignored.
 func TestPagesUnlessIgnored(t *testing.T) {
 	t.Parallel()
 	for _, ignored := range []bool{false, true} {
@@ -206,12 +206,12 @@ func awaitApproval(t *testing.T, stream openparallaxv1.ClientService_SendMessage
 	}
 }
 
-// A sub-agent gets its task for a token, once, and its result goes to the agent.
+// A sub-agent gets its task for a token, once, and its result is sent to the agent.
 func TestSubAgents(t *testing.T) {
 	t.Parallel()
 	ctx := within(t)
 	var working sync.WaitGroup
-	defer func() { check.Ended(t, &working, "the end of the sub-agents") }() // while the connections are there
+	defer func() { check.Ended(t, &working, "the end of the sub-agents") }() // while the connections are open
 	tokens := make(chan string, 3)
 	var e *served
 	ready := make(chan struct{})
@@ -251,7 +251,7 @@ func TestSubAgents(t *testing.T) {
 	}
 }
 
-// TestSessionsOnDisk: the next engine has them, but for a message that was being written.
+// TestSessionsOnDisk: a later engine reads the recorded sessions, except for an incomplete message.
 func TestSessionsOnDisk(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -279,7 +279,7 @@ func TestSessionsOnDisk(t *testing.T) {
 	}
 }
 
-// TestQuestionsWithoutID: a published engine says over gRPC only that something has happened. Its web page has the id.
+// TestQuestionsWithoutID: over gRPC, a published engine sends an event without an id. Its web page has the id.
 func TestQuestionsWithoutID(t *testing.T) {
 	t.Parallel()
 	served := engine.New(engine.Config{})

@@ -8,10 +8,10 @@ import (
 	"sync"
 )
 
-// maxSubAgents is how many there may be; the answers of those that ended are kept until then.
+// maxSubAgents is the number of sub-agents, including ended ones whose answers are kept.
 const maxSubAgents = 100
 
-// subAgents are the processes that the agent had started.
+// subAgents holds the sub-agents that the agent has started.
 type subAgents struct {
 	mu    sync.Mutex
 	all   map[string]*subAgent
@@ -33,7 +33,7 @@ func (s *subAgents) create(session, task string) (name, token string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.order) == maxSubAgents {
-		s.all[s.order[0]].end("", errors.New("others took its place"))
+		s.all[s.order[0]].end("", errors.New("replaced by a newer sub-agent"))
 		delete(s.all, s.order[0])
 		s.order = s.order[1:]
 	}
@@ -79,7 +79,7 @@ func (s *subAgents) poll(name string) (message string, ok bool) {
 	return message, true
 }
 
-// session returns the session that gets a sub-agent's events, unless the sub-agent has ended.
+// session returns the session that receives a sub-agent's events, unless the sub-agent has ended.
 func (s *subAgents) session(name string) (session string, working bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,7 +107,7 @@ func (a *subAgent) hasEnded() bool {
 	}
 }
 
-// end does nothing for one that has ended.
+// end ends a sub-agent. It does nothing if the sub-agent has ended.
 func (a *subAgent) end(result string, err error) {
 	if !a.hasEnded() {
 		a.result, a.err = result, err

@@ -8,7 +8,7 @@ import (
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// RegisterSubAgent gives a task for a token, once.
+// RegisterSubAgent returns the task of a token. A token is valid once.
 func (e *Engine) RegisterSubAgent(_ context.Context,
 	r *openparallaxv1.SubAgentRegisterRequest) (*openparallaxv1.SubAgentRegisterResponse, error) {
 	a, ok := e.subAgents.register(r.GetToken())
@@ -39,7 +39,7 @@ func (e *Engine) SubAgentExecuteTool(ctx context.Context,
 	return &openparallaxv1.SubAgentToolResponse{Content: content, IsError: failed}, nil
 }
 
-// SubAgentComplete takes a result.
+// SubAgentComplete records a result.
 func (e *Engine) SubAgentComplete(_ context.Context,
 	r *openparallaxv1.SubAgentCompleteRequest) (*openparallaxv1.SubAgentCompleteResponse, error) {
 	e.finished(r.GetName(), r.GetResult(), nil, openparallaxv1.PipelineEventType_SUB_AGENT_COMPLETED)

@@ -13,11 +13,11 @@ import (
 type tool struct {
 	name, description, group, schema string
 	kind                             openparallaxv1.ActionType
-	writes                           bool // not done off the record
+	writes                           bool // skipped off the record
 	run                              func(context.Context, *Engine, action, arguments) (string, error)
 }
 
-// arguments are those of all tools.
+// arguments holds the arguments of all tools.
 type arguments struct {
 	Path    string `json:"path"`
 	Content string `json:"content"`
@@ -27,7 +27,7 @@ type arguments struct {
 	Message string `json:"message"`
 }
 
-// tools are all there are, by group.
+// tools lists all tools by group.
 func tools() []tool {
 	return []tool{
 		{name: "read_file", group: "files", kind: openparallaxv1.ActionType_READ_FILE, description: "Read a file",
@@ -61,7 +61,7 @@ func object(required ...string) string {
 	return string(schema)
 }
 
-// initialTools has the tool that loads the others.
+// initialTools returns the tool that loads the others.
 func initialTools() []*openparallaxv1.ToolDef {
 	return []*openparallaxv1.ToolDef{{Name: "load_tools", Description: "Load groups of tools: files, shell, agents",
 		ParametersJson: object("groups")}}
@@ -77,7 +77,7 @@ func toolsOf(groups []string) (defs []*openparallaxv1.ToolDef) {
 	return defs
 }
 
-// readFile returns the same text for each file: no tool of this example does anything.
+// readFile returns the same text for each file: no tool of this example has an effect.
 func readFile(_ context.Context, _ *Engine, _ action, in arguments) (string, error) {
 	return "what " + in.Path + " says", nil
 }
@@ -92,7 +92,7 @@ func execute(_ context.Context, _ *Engine, _ action, in arguments) (string, erro
 
 func createAgent(_ context.Context, e *Engine, a action, in arguments) (string, error) {
 	if e.cfg.Spawn == nil {
-		return "", errors.New("there are no sub-agents here")
+		return "", errors.New("sub-agents are disabled")
 	}
 	name, token := e.subAgents.create(a.session, in.Task)
 	e.readers.broadcast(a.event(openparallaxv1.PipelineEventType_SUB_AGENT_SPAWNED))

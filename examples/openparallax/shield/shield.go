@@ -1,4 +1,4 @@
-// Package shield is a small OpenParallax Shield: it evaluates actions by their type alone. Engines call it in the
+// Package shield is a small OpenParallax Shield: it evaluates actions only by their type. Engines call it in the
 // process, gateways over gRPC.
 package shield
 
@@ -21,14 +21,14 @@ const (
 
 // Config configures a Shield. The zero value works.
 type Config struct {
-	// Decisions are by type of action, in lower case; other types are allowed. They extend the built-in ones:
-	// commands and mail need approval, and deletions are blocked.
+	// Decisions maps types of actions, in lower case, to decisions; other types are allowed. The map extends the
+	// built-in one: commands and mail need approval, and deletions are blocked.
 	Decisions map[string]openparallaxv1.VerdictDecision
-	Valid     time.Duration    // how long a verdict holds; default 1h
+	Valid     time.Duration    // validity of a verdict; default 1h
 	Now       func() time.Time // default time.Now
 }
 
-// Shield judges actions. It is safe for concurrent use.
+// Shield evaluates actions. It is safe for concurrent use.
 type Shield struct {
 	openparallaxv1.UnimplementedShieldServiceServer
 
@@ -77,7 +77,7 @@ func (s *Shield) Judge(action, payload string) *openparallaxv1.Verdict {
 	}
 }
 
-// Evaluate judges an action in either form.
+// Evaluate evaluates an action in either form.
 func (s *Shield) Evaluate(_ context.Context, r *openparallaxv1.EvaluateRequest) (*openparallaxv1.EvaluateResponse,
 	error) {
 	action, payload := r.GetActionType(), r.GetPayloadJson()

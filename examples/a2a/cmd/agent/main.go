@@ -1,4 +1,4 @@
-// Command agent serves an agent of A2A over gRPC, in cleartext, or sends a message to one.
+// Command agent serves an A2A agent over gRPC, in cleartext, or sends a message to one.
 package main
 
 import (
@@ -60,7 +60,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return serve(ctx, *listen, stderr)
 }
 
-// serve serves until ctx ends.
+// serve serves until ctx is done.
 func serve(ctx context.Context, address string, stderr io.Writer) error {
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -74,7 +74,7 @@ func serve(ctx context.Context, address string, stderr io.Writer) error {
 	return srv.Serve(ln)
 }
 
-// ask sends a message, and prints what happens to its task.
+// ask sends a message and prints the events of its task.
 func ask(ctx context.Context, address, keyFile, text string, stdout io.Writer) error {
 	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {

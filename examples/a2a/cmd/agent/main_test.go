@@ -12,7 +12,7 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// TestAsksThroughAGateway: the walk of the README, with a gateway in the process.
+// TestAsksThroughAGateway follows the README, with a gateway in the process.
 func TestAsksThroughAGateway(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())

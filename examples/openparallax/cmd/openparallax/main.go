@@ -1,5 +1,5 @@
-// Command openparallax serves the example engine in cleartext on loopback, with an agent that dials localhost,
-// where a gateway may be in between.
+// Command openparallax serves the example engine in cleartext on loopback, with an agent that dials localhost. A
+// gateway may be in between.
 package main
 
 import (
@@ -28,7 +28,7 @@ func main() {
 	}
 }
 
-// run serves until ctx ends or somebody shuts the engine down.
+// run serves until ctx ends or a client shuts the engine down.
 func run(ctx context.Context, args []string, stderr io.Writer) error {
 	fs := flag.NewFlagSet("openparallax", flag.ContinueOnError)
 	fs.SetOutput(stderr)

@@ -17,7 +17,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// The agent, and the sub-agents that it has started, find the engine.
+// TestServesUntilShutDown: the agent, and the sub-agents that it has started, reach the engine.
 func TestServesUntilShutDown(t *testing.T) {
 	t.Parallel()
 	stderr, w := io.Pipe()
@@ -49,7 +49,7 @@ func TestServesUntilShutDown(t *testing.T) {
 				t.Fatal(err)
 			}
 			last = event.GetResponseComplete().GetContent()
-			// The agent may not be there yet.
+			// The agent may not have connected yet.
 			if e := event.GetPipelineError(); e != nil && e.GetCode() != "AGENT_UNAVAILABLE" {
 				t.Fatal(e)
 			}

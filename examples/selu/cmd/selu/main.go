@@ -25,7 +25,7 @@ func main() {
 	}
 }
 
-// run uses the container, and ends what it started.
+// run uses the container, and stops it if it started it.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	var c selu.Container
 	fs := flag.NewFlagSet("selu", flag.ContinueOnError)
@@ -43,7 +43,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	if fs.NArg() < 1 || fs.NArg() > 3 {
 		fs.Usage()
-		return errors.New("want CAPABILITY, and a TOOL with its ARGS if one is to be called")
+		return errors.New("want CAPABILITY, and optionally TOOL with ARGS")
 	}
 	c.Capability = fs.Arg(0)
 	if *program != "" {
@@ -63,7 +63,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return use(ctx, client, fs.Args()[1:], stdout)
 }
 
-// end stops a container, and waits for it.
+// end stops a container and waits for it.
 func end(container *exec.Cmd, cancel context.CancelFunc) {
 	cancel()
 	_ = container.Wait() // it was interrupted

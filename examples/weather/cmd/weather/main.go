@@ -27,7 +27,7 @@ func main() {
 	}
 }
 
-// run serves until ctx ends, then lets the calls in flight finish.
+// run serves until ctx ends, then waits for calls in flight.
 func run(ctx context.Context, args []string, stderr io.Writer) error {
 	fs := flag.NewFlagSet("weather", flag.ContinueOnError)
 	fs.SetOutput(stderr)
