@@ -19,37 +19,37 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// longest is the most time for a scenario. Its steps have timeouts of their own, but functions that run in the page do
+// longest is the time limit of a scenario. Its steps have timeouts of their own, but functions that run in the page do
 // not.
 const longest = 8 * time.Minute
 
 // Browser is a running Chromium.
 type Browser struct {
-	dir string // with the scenarios, from where node finds its packages
+	dir string // with the scenarios, in which node finds its packages
 
 	mu    sync.Mutex
 	in    *json.Encoder
-	asked map[int]chan reply // by the number of the run; nil once the program has ended
+	asked map[int]chan reply // by run number; nil once the program has ended
 	last  int
 }
 
-// reply is what console/testdata/run.mjs prints of a run.
+// reply is the output of console/testdata/run.mjs for a run.
 type reply struct {
 	ID    int
 	Saw   Result
 	Error string
 }
 
-// Result is what a scenario saw.
+// Result is what a scenario returned and observed.
 type Result struct {
 	Value      json.RawMessage // what it returned
 	Complaints []string        // errors and warnings of the page, and violations of its policy
-	Dialogs    []string        // of alert and the like
+	Dialogs    []string        // of alert and similar functions
 	Foreign    []string        // requests to other origins
 }
 
-// Chromium is the program of the browser. The headless shell is Chromium without the windows, tabs and extensions that
-// only people need, and takes two thirds of the CPU time.
+// Chromium is the browser's program. The headless shell is Chromium without windows, tabs and extensions, and takes two
+// thirds of the CPU time.
 func Chromium(t *testing.T) (path string) {
 	t.Helper()
 	path, err := exec.LookPath("chromium-headless-shell")
@@ -62,7 +62,7 @@ func Chromium(t *testing.T) (path string) {
 	return path
 }
 
-// Start starts a browser, until the test ends. The root is that of the repository.
+// Start starts a browser that runs until the test ends. root is the root of the repository.
 func Start(t *testing.T, root string) *Browser {
 	t.Helper()
 	chromium := Chromium(t)
@@ -98,7 +98,7 @@ func Start(t *testing.T, root string) *Browser {
 	return b
 }
 
-// listen hands out replies until the program ends.
+// listen delivers replies until the program ends.
 func (b *Browser) listen(replies *json.Decoder) {
 	for {
 		var r reply
@@ -120,7 +120,7 @@ func (b *Browser) listen(replies *json.Decoder) {
 	}
 }
 
-// ask has the program run a scenario.
+// ask sends a scenario to the program.
 func (b *Browser) ask(scenario string, args any) (<-chan reply, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -133,8 +133,8 @@ func (b *Browser) ask(scenario string, args any) (<-chan reply, error) {
 	return asked, b.in.Encode(map[string]any{"id": b.last, "scenario": scenario, "args": args})
 }
 
-// Run runs a scenario with arguments, and fails the test if it fails or a page does what no page may do. The value
-// that the scenario returned is decoded into value, unless that is nil.
+// Run runs a scenario with arguments. It fails the test if the scenario fails or a page does something that no page may
+// do. If value is not nil, the scenario's result is decoded into it.
 func (b *Browser) Run(t *testing.T, scenario string, args, value any) {
 	t.Helper()
 	asked, err := b.ask(scenario, args)

@@ -2,8 +2,8 @@ package browsertest
 
 import "syscall"
 
-// Group gives a browser, which is many processes, a group of its own. The first process is killed if the test binary
-// is, and the others end with it.
+// Group puts a browser, which consists of many processes, into its own process group. The first process is killed with
+// the test binary, and the others end with it.
 func Group() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

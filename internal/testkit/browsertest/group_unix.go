@@ -4,5 +4,5 @@ package browsertest
 
 import "syscall"
 
-// Group gives a browser, which is many processes, a group of its own.
+// Group puts a browser, which consists of many processes, into its own process group.
 func Group() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

@@ -48,7 +48,7 @@ func New(t TB) *Authority {
 	return a
 }
 
-// sign signs a certificate of a new key; without a it is self-signed.
+// sign signs a certificate with a new key. If a has no certificate, it is self-signed.
 func (a *Authority) sign(t TB, c *x509.Certificate) (*ecdsa.PrivateKey, []byte) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -66,7 +66,7 @@ func (a *Authority) sign(t TB, c *x509.Certificate) (*ecdsa.PrivateKey, []byte) 
 	return key, der
 }
 
-// Server returns a certificate for this machine, also at other addresses of it.
+// Server returns a certificate for this machine and the given additional addresses.
 func (a *Authority) Server(t TB, others ...net.IP) tls.Certificate {
 	return a.issue(t, &x509.Certificate{DNSNames: []string{"localhost"},
 		IPAddresses: append(others, net.IPv4(127, 0, 0, 1)),

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// spins has a test run for ever.
+// spins is the environment variable that makes the test run forever.
 const spins = "CHECK_SPINS"
 
-// TestBubbleEnds: a bubble whose clock turns for ever ends, and shows where it waits.
+// TestBubbleEnds: a bubble whose clock advances forever ends, and shows where it waits.
 func TestBubbleEnds(t *testing.T) {
 	t.Parallel()
-	if os.Getenv(spins) != "" { //nolint:forbidigo // this program is a part of the test
+	if os.Getenv(spins) != "" { //nolint:forbidigo // the test runs this program again
 		bubble(t, 100*time.Millisecond, waitForNothing)
 	}
 	again := exec.CommandContext(Context(t), os.Args[0], "-test.run", "^"+t.Name()+"$")

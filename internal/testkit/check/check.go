@@ -1,5 +1,5 @@
-// Package check ends a test that cannot continue: after an error, or when an event that it waits for does not come.
-// Its functions are called by the goroutine that runs the test. It also keeps the memory of a test binary small.
+// Package check ends a test that cannot continue: after an error, or if an expected event does not occur. Its functions
+// must be called by the goroutine that runs the test. It also keeps the memory of a test binary small.
 package check
 
 import (
@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// Patience bounds each wait. It lets a failing test fail soon, and a busy machine take its time.
+// Patience bounds each wait. It is short enough for a failing test and long enough for a busy machine.
 const Patience = time.Minute
 
-// gap is the time between two looks at a state that no event announces.
+// gap is the polling interval for a state without events.
 const gap = 10 * time.Millisecond
 
 // TB is the part of testing.TB that the functions need.
@@ -29,7 +29,7 @@ func Must(t TB, err error) {
 	}
 }
 
-// Until looks again and again until a condition holds. The test fails with what it saw last.
+// Until polls until a condition holds. If it does not, the test fails with the last observation.
 func Until(t TB, what string, look func() (done bool, seen string)) {
 	t.Helper()
 	UntilEvent(t, what, func() (bool, string, <-chan time.Time) {
@@ -41,13 +41,13 @@ func Until(t TB, what string, look func() (done bool, seen string)) {
 	})
 }
 
-// Holds looks again and again until a condition of one part holds.
+// Holds is Until for a condition without an observation.
 func Holds(t TB, what string, so func() bool) {
 	t.Helper()
 	Until(t, what, func() (bool, string) { return so(), "it does not hold" })
 }
 
-// Succeeds tries again and again until there is no error. The test fails with the last one.
+// Succeeds retries until there is no error. If the error persists, the test fails with the last one.
 func Succeeds(t TB, what string, try func() error) {
 	t.Helper()
 	Until(t, what, func() (bool, string) {
@@ -56,8 +56,8 @@ func Succeeds(t TB, what string, try func() error) {
 	})
 }
 
-// UntilEvent looks again after each event until a condition holds. A look that finds it does not hold returns what it
-// saw, and the channel of the next event.
+// UntilEvent checks a condition after each event until it holds. If it does not hold, look returns the observation and
+// the channel of the next event.
 func UntilEvent[S, E any](t TB, what string, look func() (done bool, seen S, next <-chan E)) {
 	t.Helper()
 	for end := time.After(Patience); ; {
@@ -78,7 +78,7 @@ func UntilEvent[S, E any](t TB, what string, look func() (done bool, seen S, nex
 	}
 }
 
-// Received waits for a value, or for the end of the channel.
+// Received waits for a value, or until the channel is closed.
 func Received[T any](t TB, from <-chan T, what string) (value T) {
 	t.Helper()
 	select {
@@ -89,7 +89,7 @@ func Received[T any](t TB, from <-chan T, what string) (value T) {
 	return value
 }
 
-// Ended waits for a group of goroutines that has little to do. One that does much is not bounded as a whole.
+// Ended waits for goroutines that have little work left. Goroutines with much work need another bound.
 func Ended(t TB, group *sync.WaitGroup, what string) {
 	t.Helper()
 	ended := make(chan struct{})
@@ -100,7 +100,7 @@ func Ended(t TB, group *sync.WaitGroup, what string) {
 	Received(t, ended, what)
 }
 
-// Context is for a function that waits until its context ends: it ends with the test, or after Patience.
+// Context returns a context that ends with the test, or after Patience.
 func Context(t interface {
 	Context() context.Context
 	Cleanup(end func())

@@ -11,7 +11,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// recorder is a test that only records how it ends.
+// recorder is a test that only records its end.
 type recorder struct{ says string }
 
 func (*recorder) Helper() {}
@@ -21,10 +21,10 @@ func (r *recorder) Fatalf(format string, args ...any) {
 	runtime.Goexit()
 }
 
-// TestChecks: a check returns as soon as it holds, and otherwise ends the test with what it saw last.
+// TestChecks: a check returns as soon as it holds, and otherwise ends the test with the last observation.
 func TestChecks(t *testing.T) {
 	t.Parallel()
-	// after becomes true after a number of looks.
+	// after returns a condition that becomes true after a number of calls.
 	after := func(n int) func() (bool, string) {
 		looks := 0
 		return func() (bool, string) {
@@ -84,7 +84,7 @@ func TestChecks(t *testing.T) {
 				if took := time.Since(began); r.says != tt.says || took.Round(10*time.Millisecond) != tt.takes {
 					t.Errorf("after %v: %q, want %q after %v", took, r.says, tt.says, tt.takes)
 				}
-				<-time.After(time.Hour) // until all that the check left has ended
+				<-time.After(time.Hour) // until everything that the check has left behind has ended
 			})
 		})
 	}
@@ -97,7 +97,7 @@ func onEvent(t check.TB, events <-chan int, look func() (bool, string)) {
 	})
 }
 
-// TestContext: it ends with the test, or after a while.
+// TestContext: the context ends with the test, or after a while.
 func TestContext(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {

@@ -2,8 +2,8 @@ package check
 
 import "runtime/debug"
 
-// Cleanup calls a function when a test has ended, and then drops it with all that it refers to. The testing package
-// keeps what a test's own Cleanup gets until the last test of the process has ended.
+// Cleanup calls a function when a test has ended, and then releases everything that it refers to. The testing package
+// keeps the functions of a test's own Cleanup until the last test of the process has ended.
 func Cleanup(t interface{ Cleanup(end func()) }, end func()) {
 	t.Cleanup(func() {
 		last := end
@@ -12,6 +12,6 @@ func Cleanup(t interface{ Cleanup(end func()) }, end func()) {
 	})
 }
 
-// BoundMemory has a large test binary collect its garbage early, from 192 MiB on. The race detector's own memory is
-// several times that of what is not collected yet, and is not given back. TestMain calls it.
+// BoundMemory makes a large test binary collect garbage early, from 192 MiB on. The race detector needs several times
+// the memory of uncollected objects, and does not return it. TestMain calls BoundMemory.
 func BoundMemory() { debug.SetMemoryLimit(192 << 20) }

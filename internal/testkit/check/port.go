@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// ClosedPort returns an address of this machine that refuses connections, except while a listener of net.Listen has it.
-// The port is bound until the test ends, so that no listener on port 0 and no connection gets it.
+// ClosedPort returns an address of this machine that refuses connections, except while a listener of net.Listen uses
+// it. The port is bound until the test ends, so that no listener on port 0 and no connection gets it.
 func ClosedPort(t interface {
 	TB
 	Cleanup(end func())
@@ -27,7 +27,8 @@ func ClosedPort(t interface {
 	return netip.AddrPortFrom(netip.AddrFrom4(at.Addr), uint16(at.Port)).String()
 }
 
-// Listen listens on a port that is closed, and nobody else's, after the listener has closed, until the test ends.
+// Listen listens on a port that refuses connections after the listener has closed, and that stays reserved until the
+// test ends.
 func Listen(t interface {
 	TB
 	Cleanup(end func())

@@ -10,9 +10,9 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// TestClosedPort refuses connections before, between and after its listeners. A server of another program may listen
-// again on a port that it had before, and which is in use here meanwhile: then it is not closed, and another one is
-// tried.
+// TestClosedPort: the port refuses connections before, between and after its listeners. A server of another program may
+// listen again on a port that it had before and that this test uses meanwhile. Then the port is not closed, and the
+// test tries another one.
 func TestClosedPort(t *testing.T) {
 	t.Parallel()
 	for range 3 {
@@ -24,7 +24,7 @@ func TestClosedPort(t *testing.T) {
 	t.Fatal("another program listens on all ports")
 }
 
-// useClosedPort returns an error of net.Listen if the port is another program's.
+// useClosedPort returns an error of net.Listen if another program uses the port.
 func useClosedPort(t *testing.T, addr string) error {
 	t.Helper()
 	for range 3 {

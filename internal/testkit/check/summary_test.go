@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestSummaryNamesEachFailure: tools/summary names the tests that failed, ran into the timeout or crashed, with the
-// command that repeats each, and fails as the command does.
+// TestSummaryNamesEachFailure: tools/summary names the tests that failed, timed out or crashed, with the command that
+// repeats each, and exits like the command.
 func TestSummaryNamesEachFailure(t *testing.T) {
 	t.Parallel()
 	const of = "github.com/capgate/capgate/"

@@ -16,18 +16,18 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// Patience bounds one wait of a call. It is longer than that of a test that waits for one event after another.
+// Patience bounds one wait of a call. It is longer than check.Patience, which bounds the wait for one event.
 const Patience = 2 * check.Patience
 
-// NewConn is grpc.NewClient with a bound of Patience for each unary call, and for each operation of a stream. After the
-// first that is too slow, none is awaited, so that a test with many calls fails soon.
+// NewConn is grpc.NewClient with a bound of Patience for each unary call and for each operation of a stream. After the
+// first timeout, later operations fail at once, so that a test with many calls fails soon.
 func NewConn(target string, opts ...grpc.DialOption) (*grpc.ClientConn, error) {
 	c := &conn{}
 	return grpc.NewClient(target, append([]grpc.DialOption{grpc.WithChainUnaryInterceptor(c.unary),
 		grpc.WithChainStreamInterceptor(c.newStream)}, opts...)...)
 }
 
-// conn is what the calls of a connection share.
+// conn is the shared state of the calls of a connection.
 type conn struct{ silent atomic.Bool }
 
 func (c *conn) unary(ctx context.Context, method string, req, resp any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
@@ -39,14 +39,14 @@ func (c *conn) unary(ctx context.Context, method string, req, resp any, cc *grpc
 	})
 }
 
-// bound cancels a call that keeps a test waiting.
+// bound cancels a call that takes too long.
 type bound struct {
 	*conn
 	method string
 	cancel context.CancelFunc
 }
 
-// within runs one operation. If the operation is too slow, the call is canceled, and the error says so.
+// within runs one operation. If it takes too long, the call is canceled, and the error describes the operation.
 func (b *bound) within(what string, operation func() error) error {
 	if b.silent.Load() {
 		return status.Errorf(codes.Canceled, "%s of %s is not awaited: an earlier wait lasted %v", what, b.method,

@@ -19,7 +19,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// TestSilence: a call to a server that does not answer ends with what it waited for, and another at once.
+// TestSilence: a call to a server that does not answer ends with a description of the wait, and later calls end at
+// once.
 func TestSilence(t *testing.T) {
 	t.Parallel()
 	for what, call := range map[string]func(*testing.T, *grpc.ClientConn) error{
@@ -66,7 +67,7 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// TestManyMessages: a stream that lasts for longer than the bound is not cut while messages come, and ends with its own
+// TestManyMessages: a stream that lasts longer than the bound is not cut while messages arrive, and ends with its own
 // status.
 func TestManyMessages(t *testing.T) {
 	t.Parallel()
@@ -98,7 +99,7 @@ func open(t *testing.T, conn *grpc.ClientConn) grpc.ClientStream {
 	return s
 }
 
-// failed is a stream that did not open.
+// failed is a stream that could not be opened.
 type failed struct {
 	grpc.ClientStream
 	err error
@@ -108,7 +109,7 @@ func (f failed) Header() (metadata.MD, error) { return nil, f.err }
 func (f failed) SendMsg(any) error            { return f.err }
 func (f failed) RecvMsg(any) error            { return f.err }
 
-// serve returns a connection to a server that handles each call with one function.
+// serve returns a connection to a server that handles all calls with one function.
 func serve(t *testing.T, handle func(grpc.ServerStream) error) *grpc.ClientConn {
 	t.Helper()
 	ln := bufconn.Listen(1 << 20)

@@ -11,21 +11,21 @@ import (
 	"time"
 )
 
-// HTTP is a client for any test. Its connections are its own: httptest.Server.Close closes idle connections of
-// http.DefaultClient, also those of other tests.
+// HTTP is a client with its own connections. httptest.Server.Close closes idle connections of http.DefaultClient,
+// including those of other tests.
 var HTTP = &http.Client{Transport: Bound(http.DefaultTransport.(*http.Transport).Clone())}
 
 // Bound bounds the wait for a response, and each read of its body, by Patience. A stream of events as a whole has no
-// bound. After the first wait that is too long, the server is not asked again, so that a test with many requests fails
+// bound. After the first timeout, requests to the same server fail at once, so that a test with many requests fails
 // soon.
 func Bound(next http.RoundTripper) http.RoundTripper { return transport{next, new(sync.Map)} }
 
 type transport struct {
 	next   http.RoundTripper
-	silent *sync.Map // hosts with their ports
+	silent *sync.Map // hosts with ports
 }
 
-// RoundTrip cancels a request that is not answered.
+// RoundTrip cancels a request without a response.
 func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if _, silent := t.silent.Load(req.URL.Host); silent {
 		return nil, fmt.Errorf("%s is not asked: an earlier wait for it lasted %v", req.URL.Path, Patience)
@@ -48,7 +48,7 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// CloseIdleConnections is called by that of http.Client.
+// CloseIdleConnections is called by http.Client.CloseIdleConnections.
 func (t transport) CloseIdleConnections() {
 	if idle, ok := t.next.(interface{ CloseIdleConnections() }); ok {
 		idle.CloseIdleConnections()
@@ -68,7 +68,7 @@ func (b *body) start(what string) *time.Timer {
 	})
 }
 
-// Read cancels the request if nothing comes.
+// Read cancels the request if no data arrives.
 func (b *body) Read(p []byte) (int, error) {
 	defer b.start("the body").Stop()
 	return b.ReadCloser.Read(p)
@@ -80,8 +80,8 @@ func (b *body) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// Send sends a request, and returns the response and its body. header has names and values in turn; a Host replaces
-// that of the URL.
+// Send sends a request and returns the response and its body. header holds alternating names and values; a Host
+// replaces that of the URL.
 func Send(t testing.TB, client *http.Client, method, url, body string, header ...string) (*http.Response, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))

@@ -14,8 +14,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// TestHTTP: a wait for a response, or for more of its body, ends with what it waited for, and another
-// request at once; many short waits do not.
+// TestHTTP: a wait for a response, or for more of its body, ends with a description of the wait, and later requests end
+// at once. Many short waits succeed.
 func TestHTTP(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]string{

@@ -5,7 +5,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// ErrorInfo returns the google.rpc.ErrorInfo of an error; nil, which has an empty reason, if it has none.
+// ErrorInfo returns the google.rpc.ErrorInfo of an error. If there is none, it returns nil, which has an empty reason.
 func ErrorInfo(err error) *errdetails.ErrorInfo {
 	for _, d := range status.Convert(err).Details() {
 		if info, ok := d.(*errdetails.ErrorInfo); ok {

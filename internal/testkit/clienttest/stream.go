@@ -11,7 +11,7 @@ import (
 type stream struct {
 	grpc.ClientStream
 	bound
-	many bool // messages may come, not one alone
+	many bool // more than one message is expected
 }
 
 func (c *conn) newStream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string,

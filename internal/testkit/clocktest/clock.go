@@ -1,4 +1,4 @@
-// Package clocktest has a clock that tests set. Where the code under test takes no clock, use testing/synctest.
+// Package clocktest has a clock that tests set. If the code under test has no clock parameter, use testing/synctest.
 package clocktest
 
 import (
@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// Clock is a clock that stands still until a test moves it. It is safe for concurrent use.
+// Clock is a clock that advances only when a test sets it. It is safe for concurrent use.
 type Clock struct {
 	mu  sync.Mutex
 	now time.Time
 }
 
-// New returns a clock at a time.
+// New returns a clock that is set to a time.
 func New(now time.Time) *Clock { return &Clock{now: now} }
 
 // Now returns the clock's time.

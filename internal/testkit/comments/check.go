@@ -11,18 +11,18 @@ import (
 )
 
 var (
-	// camel matches a word with a capital letter inside, which is hardly one of English.
+	// camel matches a word with an inner capital letter, which is rarely an English word.
 	camel = regexp.MustCompile(`\b(?:[a-z]+|[A-Z][a-z]+)[A-Z][A-Za-z0-9]*\b`)
 	// qualified matches a name of another package, perhaps with a method or a field.
 	qualified = regexp.MustCompile(`\b([a-z][a-z0-9]+)\.([A-Z]\w*)(?:\.([A-Z]\w*))?`)
-	// notNames matches what may have words like names: code blocks, paths and URLs, and quoted text.
+	// notNames matches text whose words are not names: code blocks, paths, URLs and quotations.
 	notNames = regexp.MustCompile("(?m)^\t.*$|\\S*/\\S*|`[^`]*`|\"[^\"]*\"")
 	// generated is the comment of a generated file.
 	generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
 )
 
-// Mistakes returns the comments that name what does not exist, each with its place, in order. known are words of others
-// that look like names.
+// Mistakes returns the comments that refer to missing identifiers, each with its place, in order. known lists other
+// words that look like names.
 func (t *Tree) Mistakes(known []string) (all []string) {
 	for _, p := range t.packages {
 		imports := t.imports(p)
@@ -48,8 +48,8 @@ func isGenerated(f *ast.File) bool {
 	return false
 }
 
-// docs returns the doc comments of a file that do not begin with the name of what they are of. Those of tests need not,
-// nor those of several values.
+// docs returns the doc comments of a file that do not begin with the declared name. Comments of tests and of groups of
+// values need not.
 func (t *Tree) docs(f *ast.File) (all []string) {
 	for _, d := range f.Decls {
 		for name, doc := range documented(d) {
@@ -107,7 +107,7 @@ func (t *Tree) isTest(d ast.Decl, name string) bool {
 	})
 }
 
-// references returns the names in the comments of a file that nothing has.
+// references returns the names in the comments of a file that are not declared anywhere.
 func (t *Tree) references(f *ast.File, imports map[string]*pkg, known []string) (all []string) {
 	for _, group := range f.Comments {
 		text := notNames.ReplaceAllString(group.Text(), " ")
@@ -125,7 +125,8 @@ func (t *Tree) references(f *ast.File, imports map[string]*pkg, known []string) 
 	return all
 }
 
-// declares reports whether a package has a name, and the name a member if that is not "". Packages of others have all.
+// declares reports whether a package declares a name, and, if member is not "", whether the name has that member.
+// Packages of other modules declare all names.
 func (t *Tree) declares(imports map[string]*pkg, of, name, member string) bool {
 	candidates := t.byName(of)
 	if p, imported := imports[of]; imported {

@@ -11,7 +11,7 @@ import (
 
 const module = "github.com/capgate/capgate"
 
-// ofOthers are words in comments that look like names of the module, and are of other programs and texts.
+// ofOthers lists words in comments that look like names of the module but belong to other programs and texts.
 var ofOthers = []string{
 	"CapgateEngineWithoutAgent", "CoDel", "CommonMark", "FactSet", "GetForecast", "GitHub", "JavaScript", "LangChain",
 	"MadeYouReset", "NumericDate", "OpenID", "OpenTelemetry", "PyPI", "SplitMix64", "SuggestFor", "TextBlock",

@@ -17,20 +17,20 @@ type Tree struct {
 	module   string
 	fset     *token.FileSet
 	packages map[string]*pkg // by folder, relative to the root
-	words    map[string]bool // that occur in code, not in comments: identifiers, and those of texts
+	words    map[string]bool // words in code, including string literals, but not in comments
 }
 
 // pkg is a package with its tests.
 type pkg struct {
 	name  string
 	files []*ast.File
-	names map[string]bool // declared in it: functions, methods, types, fields, values
+	names map[string]bool // declared functions, methods, types, fields and values
 }
 
-// skipped are folders without Go files of the module.
+// skipped lists folders without Go files of the module.
 var skipped = map[string]bool{"bin": true, "node_modules": true, "testdata": true, ".git": true}
 
-// Read parses the Go files below root, which is the folder of a module.
+// Read parses the Go files below root, the folder of a module.
 func Read(root fs.FS, module string) (*Tree, error) {
 	t := &Tree{module: module, fset: token.NewFileSet(), packages: map[string]*pkg{}, words: map[string]bool{}}
 	return t, fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
@@ -100,8 +100,8 @@ func declared(n ast.Node) []*ast.Ident {
 	return nil
 }
 
-// imports returns the packages that the files of a package import, by the names that they have there. Those of other
-// modules are nil.
+// imports returns the packages that the files of a package import, by their local names. Packages of other modules are
+// nil.
 func (t *Tree) imports(of *pkg) map[string]*pkg {
 	all := map[string]*pkg{}
 	for _, f := range of.files {

@@ -44,7 +44,7 @@ const (
 	overlaid        // a member with the message, followed by one with overlay
 	trailed         // one member, followed by bytes
 	emptyFirst      // an empty member before
-	lying           // flag without a member
+	lying           // compressed flag on uncompressed data
 	packings        // number of kinds
 )
 
@@ -59,7 +59,7 @@ type attempt struct {
 	parts  [][]byte // of the first message
 	pack   pack
 	more   [][]byte // further messages
-	named  bool     // the header names the fleet
+	named  bool     // a header names the fleet
 	json   bool     // JSON over HTTP: the message is the body
 }
 
@@ -100,7 +100,7 @@ func (a *attempt) body() []byte {
 	return frame
 }
 
-// overlay is a message that names another tool, artifact and session than those before it.
+// overlay is a message with another tool, artifact and session than the earlier messages.
 var overlay = slices.Concat(text(1, "blocked"), text(4, "mine"))
 
 func zip(p []byte) []byte {
@@ -138,7 +138,7 @@ func (a *attempt) clone() *attempt {
 	return &c
 }
 
-// String suffices to repeat the call by hand.
+// String formats the call with everything needed to repeat it.
 func (a *attempt) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "fleet %s, path %q", a.fleet, a.path)

@@ -10,7 +10,7 @@ import (
 
 	"connectrpc.com/connect"
 	"google.golang.org/grpc"
-	_ "google.golang.org/grpc/encoding/gzip" // which enables it in servers
+	_ "google.golang.org/grpc/encoding/gzip" // enables gzip in servers
 	"google.golang.org/grpc/metadata"
 
 	"github.com/capgate/capgate/internal/testkit/check"
@@ -66,7 +66,7 @@ func (l *teller) ran(id, method string, m invocation) {
 	l.journal.add(r)
 }
 
-// other reports a call that is not of a tool.
+// other reports a call of a method other than those of tools.
 func (l *teller) other(id, method string, artifacts ...string) {
 	l.journal.add(run{Backend: l.name, Case: id, Reserved: l.reserved, Method: method, Artifacts: artifacts})
 }
@@ -115,7 +115,7 @@ func (liveServer) Healthcheck(context.Context, *livepb.HealthRequest) (*livepb.H
 	return &livepb.HealthResponse{Ready: true}, nil
 }
 
-// docServer is the same in the doc dialect.
+// docServer is the same capability in the doc dialect.
 type docServer struct {
 	docpb.UnimplementedCapabilityServer
 	*teller
@@ -151,7 +151,7 @@ func (docServer) Healthcheck(context.Context, *docpb.HealthRequest) (*docpb.Heal
 	return &docpb.HealthResponse{Ready: true}, nil
 }
 
-// legacyServer is the same in the legacy dialect.
+// legacyServer is the same capability in the legacy dialect.
 type legacyServer struct {
 	legacypb.UnimplementedCapabilityServiceServer
 	*teller
@@ -214,7 +214,7 @@ func startGo(t testing.TB, j *journal) []*backend {
 	}
 }
 
-// connectHandler is like the code of protoc-gen-connect-go: services by prefix, methods by the decoded path.
+// connectHandler works like the code of protoc-gen-connect-go: services by prefix, methods by the decoded path.
 func connectHandler(l *teller) http.Handler {
 	mux := http.NewServeMux()
 	service := func(methods map[string]http.Handler) {

@@ -32,7 +32,7 @@ const root = "../../.."
 type run struct {
 	Backend    string   `json:"-"`
 	Case       string   `json:"case"`
-	Reserved   bool     `json:"reserved"` // at the backend that only has the session "mine"
+	Reserved   bool     `json:"reserved"` // from the backend that has only the session "mine"
 	Method     string   `json:"method"`
 	Tool       string   `json:"tool"`
 	Args       []byte   `json:"args"`
@@ -61,15 +61,15 @@ func (r *run) from(fleet string) bool { return strings.HasPrefix(fleet, r.Backen
 // backend is a capability that reports its calls.
 type backend struct {
 	name    string
-	ports   [2]int              // of all, and of the session "mine"
-	runtime string              // its decoder, by its own report
+	ports   [2]int              // of all sessions, and of the session "mine"
+	runtime string              // its decoder, as it reports it
 	methods string              // further methods of its fleets, as in the configuration
-	conns   [2]*grpc.ClientConn // of the test itself
+	conns   [2]*grpc.ClientConn // direct connections of the test
 }
 
 func (b *backend) addr(i int) string { return fmt.Sprintf("127.0.0.1:%d", b.ports[i]) }
 
-// journal has the reports of all backends.
+// journal collects the reports of all backends.
 type journal struct {
 	mu    sync.Mutex
 	runs  map[string][]run // by case
@@ -95,7 +95,7 @@ func (j *journal) take(id string) []run {
 	return runs
 }
 
-// left returns the cases whose reports were not taken.
+// left returns the cases whose reports have not been taken.
 func (j *journal) left() (ids []string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -115,7 +115,7 @@ func (j *journal) wait(t testing.TB, id string) {
 	})
 }
 
-// start runs a backend as a process. It ends when its standard input does.
+// start runs a backend as a process. The process ends when its standard input is closed.
 func start(t testing.TB, j *journal, name string, cmd *exec.Cmd) *backend {
 	t.Helper()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

@@ -62,7 +62,7 @@ func (w *deployment) upload(t testing.TB) {
 	}
 }
 
-// client is a connection to the gateway, which is replaced when it is lost.
+// client is a connection to the gateway. It is replaced when it is lost.
 type client struct {
 	w      *deployment
 	conn   *rawhttp2.Conn
@@ -76,7 +76,7 @@ func (c *client) close() {
 	}
 }
 
-// mostStreams is the number of calls of a connection, whose window is never replenished.
+// mostStreams is the number of calls per connection, whose window is never replenished.
 const mostStreams = 2000
 
 func (c *client) connect() error {
@@ -133,7 +133,7 @@ func (c *client) send(a *attempt, key string) (id, status string) {
 
 const maxFrame = 16384
 
-// attempts makes many concurrent calls, and returns their outcomes.
+// attempts makes many concurrent calls and returns their outcomes.
 func (w *deployment) attempts(t testing.TB, all []*attempt) []outcome {
 	t.Helper()
 	const clients = 4
@@ -166,7 +166,7 @@ func (w *deployment) attempts(t testing.TB, all []*attempt) []outcome {
 	return outcomes
 }
 
-// ended is a batch of judged attempts.
+// ended is a batch of verified attempts.
 type ended map[string]*judged
 
 type judged struct {
@@ -174,7 +174,8 @@ type judged struct {
 	outcome outcome
 }
 
-// late judges again calls that ran after their end, which is allowed: the caller may have been rejected meanwhile.
+// late verifies calls again that ran after their end. This is allowed, because the caller may have been rejected
+// meanwhile.
 func (w *deployment) late(t *testing.T) {
 	t.Helper()
 	for _, id := range w.left() {
@@ -192,7 +193,7 @@ func (w *deployment) late(t *testing.T) {
 			}
 		}
 		if !found {
-			t.Errorf("nobody knows of what ran as %q: %v", id, w.take(id))
+			t.Errorf("no attempt matches the call that ran as %q: %v", id, w.take(id))
 		}
 	}
 	const most = 5

@@ -11,8 +11,8 @@ import (
 type known struct {
 	name    string
 	only    string           // dialect of its fleets; default all but legacy
-	change  func(a *attempt) // of a call of the tool "run"
-	refused bool             // it must be rejected; else it must run
+	change  func(a *attempt) // changes a call of the tool "run"
+	refused bool             // it must be rejected; otherwise it must run
 }
 
 // parts replaces the message.
@@ -52,7 +52,7 @@ func withArguments(tool, json string) func(*attempt) {
 
 const naming = `{"attachments":[{"capability_artifact_id":"theirs"}]}`
 
-// corpus has calls that were once ambiguous, and related calls that must run.
+// corpus returns calls that were once ambiguous, and related calls that must run.
 var corpus = slices.Concat([]known{
 	{name: "plain", change: func(*attempt) {}},
 	{name: "plain, legacy", only: legacy, change: parts(text(1, "run"), entry("session_id", "other"))},
@@ -184,7 +184,7 @@ func corpusOfDownloads() (all []known) {
 	return all
 }
 
-// Once ambiguous calls are rejected, or read in the same way by every backend.
+// TestCorpus: calls that were once ambiguous are rejected, or read in the same way by every backend.
 func TestCorpus(t *testing.T) {
 	w := newDeployment(t)
 	var all []*attempt

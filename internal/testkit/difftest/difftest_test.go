@@ -9,12 +9,12 @@ import (
 )
 
 var (
-	duration = flag.Duration("for", 15*time.Second, "how long TestDifferential makes calls up")
-	seed     = flag.Uint64("seed", 0, "which calls it makes up; 0: others each time")
-	first    = flag.Uint64("first", 0, "the first of them")
+	duration = flag.Duration("for", 15*time.Second, "how long TestDifferential generates calls")
+	seed     = flag.Uint64("seed", 0, "seed of the generated calls; 0: a different one each time")
+	first    = flag.Uint64("first", 0, "number of the first generated call")
 )
 
-// A backend runs the call that was authorized and recorded, for any input.
+// TestDifferential: for any input, a backend runs the call that was authorized and recorded.
 func TestDifferential(t *testing.T) {
 	w := newDeployment(t)
 	if *seed == 0 {

@@ -21,7 +21,8 @@ import (
 	legacypb "github.com/capgate/capgate/proto/selu/legacy"
 )
 
-// The output of encoders that are not clients: protoc --encode, and C# in csharp/messages.txt.
+// TestEncodedMessages sends the output of encoders that are not clients: protoc --encode, and C# in
+// csharp/messages.txt.
 func TestEncodedMessages(t *testing.T) {
 	j := newJournal()
 	w := &deployment{journal: j, backends: startGo(t, j)[:1]}
@@ -43,7 +44,7 @@ func TestEncodedMessages(t *testing.T) {
 	})
 }
 
-// sendEncoded sends an encoded message, and compares it with the backend's report.
+// sendEncoded sends an encoded message and compares it with the backend's report.
 func (w *deployment) sendEncoded(t *testing.T, s *spoken, msg []byte) {
 	t.Helper()
 	c := &client{w: w}
@@ -119,7 +120,7 @@ func (s *spoken) written() string {
 	return strings.Join(words, " ")
 }
 
-// unwritten parses such a text.
+// unwritten parses the format of written.
 func unwritten(t *testing.T, line string) spoken {
 	t.Helper()
 	var fields [][]byte
@@ -159,8 +160,8 @@ func TestCSharpInput(t *testing.T) {
 		committed.WriteString(fields + "\n")
 	}
 	if committed.String() != lines.String() {
-		t.Error("csharp/messages.txt has not the messages of shapes: see csharp/README.md")
+		t.Error("csharp/messages.txt lacks messages of shapes: see csharp/README.md")
 	}
 }
 
-var input = flag.String("csharp", "", "where TestCSharpInput writes what csharp/Encode.cs is to encode")
+var input = flag.String("csharp", "", "file to which TestCSharpInput writes the input of csharp/Encode.cs")

@@ -85,7 +85,7 @@ func (s *spoken) answer() proto.Message {
 	if s.Dialect == legacy {
 		return &legacypb.InvokeResponse{}
 	}
-	return &livepb.InvokeResponse{} // doc's has the same bytes
+	return &livepb.InvokeResponse{} // doc's message has the same encoding
 }
 
 func (w *deployment) connectGo(t *testing.T) func(*testing.T, *spoken) error {
@@ -119,7 +119,7 @@ func connected[M any](ctx context.Context, client *http.Client, w *deployment, s
 		request.Header().Set(name, value)
 	}
 	url := "http://" + w.gateway.addr + s.path()
-	if s.Method == "Invoke" { // answers are read elsewhere: any message does
+	if s.Method == "Invoke" { // other methods have their own checks of responses: any message will do
 		_, err := connect.NewClient[M, legacypb.HealthCheckRequest](client, url, options...).CallUnary(ctx, request)
 		return err
 	}

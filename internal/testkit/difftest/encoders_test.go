@@ -77,7 +77,7 @@ func shapes(fleet, d string) (all []spoken) {
 	return all
 }
 
-// context moves fields that the legacy dialect lacks to its context, and adds entries that only it has.
+// context moves fields that the legacy dialect lacks to its context, and adds entries that only that dialect has.
 func (s *spoken) context() {
 	for key, value := range map[string]string{
 		"session_id": s.Session, "capability_id": s.Capability, "thread_id": s.Thread, "config_json": string(s.Config),
@@ -142,7 +142,7 @@ func callers(t *testing.T) []caller {
 	}
 }
 
-// The messages of all languages' encoders are accepted, and decoded as intended.
+// TestEncoders: the messages of all languages' encoders are accepted, and decoded as intended.
 func TestEncoders(t *testing.T) {
 	j := newJournal()
 	w := &deployment{journal: j, backends: startGo(t, j)[:1]}
@@ -171,7 +171,7 @@ func (w *deployment) metadata(name, dialect string) map[string]string {
 		"x-request-id": id}
 }
 
-// speak runs a client, and compares its calls with the backend's reports.
+// speak runs a client and compares its calls with the backend's reports.
 func (w *deployment) speak(t *testing.T, cmd *exec.Cmd, all []spoken) {
 	t.Helper()
 	var stderr bytes.Buffer
@@ -186,7 +186,7 @@ func (w *deployment) speak(t *testing.T, cmd *exec.Cmd, all []spoken) {
 	go func() {
 		encoder := json.NewEncoder(stdin)
 		for i := range all {
-			_ = encoder.Encode(&all[i]) // the client's end says more
+			_ = encoder.Encode(&all[i]) // the end of the client has more details
 		}
 		_ = stdin.Close()
 	}()

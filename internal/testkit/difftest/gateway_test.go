@@ -32,7 +32,7 @@ type record struct {
 	Reason     string `json:"reason"`
 }
 
-// gateway is the program, in a process of its own.
+// gateway is the program, in its own process.
 type gateway struct {
 	addr   string
 	ours   string // API key of the calling tenant
@@ -41,10 +41,10 @@ type gateway struct {
 	mu      sync.Mutex
 	records map[string]record // by request
 	grown   chan struct{}     // closed, and replaced, by every record
-	said    []byte            // the end of the log, without the lines of calls
+	said    []byte            // end of the log, without the lines of calls
 }
 
-// manifest is the manifest of the fleets. All tools but one are allowed.
+// manifest is the manifest of the fleets. It allows all tools but one.
 const manifest = `id: %s
 image: example.com/%[1]s:1
 tool_source: manifest
@@ -89,8 +89,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// config writes the configuration. Each backend has three fleets, one for each dialect: two allow unknown methods,
-// and one checks neither arguments nor configuration, as by default.
+// config writes the configuration. Each backend has three fleets, one for each dialect. Two of them allow unknown
+// methods. One checks neither arguments nor configuration, which is the default.
 func config(t testing.TB, backends []*backend, keys ...[2]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -207,7 +207,7 @@ func (g *gateway) readAudit(stdout io.Reader, ended chan<- struct{}) {
 	}
 }
 
-// record waits for the record of a call, and removes it; nil: none.
+// record waits for the record of a call and removes it. It returns nil if there is none.
 func (g *gateway) record(id string, wait time.Duration) *record {
 	timeout := time.After(wait)
 	for {

@@ -16,7 +16,7 @@ func pick[T any](g *generator, all ...T) T { return all[g.IntN(len(all))] }
 
 func (g *generator) often(percent int) bool { return g.IntN(100) < percent }
 
-// attempt generates an attempt. Most have one or two oddities; with more of them all would be rejected.
+// attempt generates an attempt. Most have one or two oddities; with more, all would be rejected.
 func (g *generator) attempt() *attempt {
 	a := &attempt{fleet: pick(g, g.fleets...), header: plainHeader(), named: true}
 	if g.often(10) {
@@ -32,7 +32,7 @@ func (g *generator) attempt() *attempt {
 	case n < 20 && d != legacy:
 		g.download(a, d)
 		return a
-	case n < 28: // translated on the way
+	case n < 28: // translated by the gateway
 		form = pick(g, live, doc, legacy)
 		a.path = invokePaths[form]
 	}

@@ -57,7 +57,7 @@ func (u *uploaded) reason() string {
 	return ""
 }
 
-// uploaders are clients of gRPC's implementations.
+// uploaders are clients of the gRPC implementations.
 func uploaders(t *testing.T) []caller {
 	t.Helper()
 	return []caller{
@@ -94,12 +94,12 @@ func startHasty(t *testing.T) *backend {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
 		check.Must(t, err)
 		b.ports[i] = ln.Addr().(*net.TCPAddr).Port
-		go func() { _ = s.Serve(ln) }() // ends with Stop, and only so
+		go func() { _ = s.Serve(ln) }() // ends only with Stop
 	}
 	return b
 }
 
-// A client that still sends when the response arrives gets the response with its details, not a reset.
+// A client that is still sending when the response arrives gets the response with its details, not a reset.
 func TestUploadsThatAreRefused(t *testing.T) {
 	g := startGateway(t, []*backend{startHasty(t)})
 	const pass = "/example.v1.Notes/Take"
@@ -143,7 +143,7 @@ func makeUploads(t *testing.T, cmd *exec.Cmd, all []upload) {
 	defer timer.Stop()
 	lines, calls := bufio.NewReader(stdout), json.NewEncoder(stdin)
 	for i := range all {
-		_ = calls.Encode(&all[i]) // the client's end says more
+		_ = calls.Encode(&all[i]) // the end of the client has more details
 		line, err := lines.ReadBytes('\n')
 		if err != nil {
 			break

@@ -34,7 +34,7 @@ func verify(a *attempt, o *outcome) error {
 		return fmt.Errorf("a blocked tool ran: %v", r)
 	}
 	if o.record == nil {
-		return fmt.Errorf("what ran is not in the audit log: %v", r)
+		return fmt.Errorf("the call that ran is not in the audit log: %v", r)
 	}
 	return judgeRun(a, o.record, r)
 }
@@ -60,7 +60,7 @@ func judgeRun(a *attempt, rec *record, r *run) error {
 			return fmt.Errorf("another tenant's artifact was reached: %v", r)
 		}
 	}
-	if strings.HasSuffix(rec.Capability, "-"+doc) { // neither arguments nor configuration are checked there
+	if strings.HasSuffix(rec.Capability, "-"+doc) { // the doc fleet checks neither arguments nor configuration
 		return nil
 	}
 	if r.Tool == "run" && r.Command != nil && *r.Command != "ls" {

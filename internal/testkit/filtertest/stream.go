@@ -31,7 +31,7 @@ type Stream struct {
 	dropped map[string][]string
 
 	mu    sync.Mutex
-	waits int // number of times that the call was parked; only the last one can be resumed
+	waits int // number of waits; only the last one can be resumed
 	woken bool
 	ended bool
 }
@@ -53,7 +53,7 @@ func (s *Stream) Header(name string) (string, bool) {
 	return "", false
 }
 
-// Contradicts implements filter.Headers. It looks at headers that were dropped, too, as the relay does.
+// Contradicts implements filter.Headers. Like the relay, it includes dropped headers.
 func (s *Stream) Contradicts(name string) bool {
 	return len(slices.Compact(slices.Concat(s.Fields[name], s.dropped[name]))) > 1
 }

@@ -34,5 +34,5 @@ func Answers(t testing.TB, s *redisstore.Store, o idempotency.Options) *idempote
 	return k
 }
 
-// SharedKeys returns the keys that all replicas of a test have, as Options.MCP.Keys does.
+// SharedKeys returns the same keys for all replicas of a test, like Options.MCP.Keys.
 func SharedKeys(context.Context) [][]byte { return [][]byte{bytes.Repeat([]byte{9}, aead.KeyBytes)} }

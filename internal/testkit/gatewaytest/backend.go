@@ -56,7 +56,7 @@ func (b *Backend) GoAway(t testing.TB) {
 	t.Helper()
 	go b.server.GracefulStop()
 	select {
-	case <-b.served: // when it has stopped
+	case <-b.served: // once it has stopped
 	case <-time.After(check.Patience):
 		t.Errorf("waited %v for the end of the connections to a backend that says goodbye", check.Patience)
 	}
@@ -122,7 +122,7 @@ func (c *countedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// Unreachable returns an address where every connection is closed at once.
+// Unreachable returns an address at which every connection is closed at once.
 func Unreachable(t testing.TB) string {
 	t.Helper()
 	ln := check.Listen(t)
@@ -144,7 +144,7 @@ func Unreachable(t testing.TB) string {
 	return ln.Addr().String()
 }
 
-// Deaf returns an address where connections are taken, and nothing is ever said.
+// Deaf returns an address at which connections are accepted and never answered.
 func Deaf(t testing.TB) string {
 	t.Helper()
 	ln := check.Listen(t)

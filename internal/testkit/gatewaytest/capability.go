@@ -25,21 +25,21 @@ import (
 	legacypb "github.com/capgate/capgate/proto/selu/legacy"
 )
 
-// The tools of a Capability. Break and Block are files, too: uploads with that name, and downloads with that id, end
-// like calls of the tool. So does Cut for downloads.
+// The tools of a Capability. Break and Block are also file names: uploads with that name, and downloads with that id,
+// end like calls of the tool. So does Cut for downloads.
 const (
 	Echo  = "echo"       // returns its arguments; streamed, in two chunks
 	Fail  = "fail"       // a tool error that quotes its arguments
 	Cut   = "cut"        // streamed, ends with OK but without done
 	Block = "block"      // waits for Release, or until its caller leaves
 	Hold  = "hold"       // echo; streamed, waits for Release between its two chunks
-	Break = "break"      // a gRPC error of its own, with details
+	Break = "break"      // a gRPC error with details
 	Empty = "empty"      // returns an empty result
-	Mute  = "mute"       // a tool error; in the legacy dialect one without a text
+	Mute  = "mute"       // a tool error; in the legacy dialect, one without a text
 	List  = "list_tools" // the discovery tool: the result of Lists
 )
 
-// MuteError is the error of Mute where a text is required.
+// MuteError is the error of Mute if a text is required.
 const MuteError = "it says nothing"
 
 // RefusedFile is the name of a file that a Capability rejects, with an error in the response.
@@ -58,9 +58,9 @@ type File struct {
 type Seen struct {
 	Path     string
 	Metadata metadata.MD
-	Request  *docpb.InvokeRequest // of Invoke and StreamInvoke
-	Context  map[string]string    // of Invoke in the legacy dialect
-	Left     time.Duration        // until its deadline; 0 if it has none
+	Request  *docpb.InvokeRequest // Invoke and StreamInvoke
+	Context  map[string]string    // Invoke in the legacy dialect
+	Left     time.Duration        // time until its deadline; 0 if it has none
 }
 
 // Capability is a small capability for any dialect.
@@ -112,7 +112,7 @@ func (c *Capability) ServeOn(t testing.TB, ln net.Listener, d call.Dialect, opts
 // Blocked delivers a value for each waiting call of Block or Hold.
 func (c *Capability) Blocked() <-chan struct{} { return c.entered }
 
-// Release ends all calls of Block and Hold, also later ones.
+// Release ends all calls of Block and Hold, including later ones.
 func (c *Capability) Release() { c.once.Do(func() { close(c.release) }) }
 
 // Seen returns the calls so far, except Healthcheck, in the order of arrival.

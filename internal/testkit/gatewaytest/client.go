@@ -130,7 +130,7 @@ func collect[T any](stream grpc.ServerStreamingClient[T], err error) ([]*T, erro
 	}
 }
 
-// send uploads a file like the orchestrator: the name only in the first chunk, an empty file as one empty chunk.
+// send uploads a file like the orchestrator: the name is only in the first chunk, and an empty file is one empty chunk.
 func send[C, R any](stream grpc.ClientStreamingClient[C, R], err error, f File,
 	chunk func(data []byte, name, mime string) *C) (*R, error) {
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Freezer is a listener whose server can freeze, as a process that got SIGSTOP: the kernel accepts connections and
-// acknowledges bytes, and the server neither reads nor writes.
+// Freezer is a listener whose server can freeze, like a process after SIGSTOP: the kernel accepts connections and
+// acknowledges bytes, but the server neither reads nor writes.
 type Freezer struct {
 	net.Listener
 
@@ -28,7 +28,7 @@ func (f *Freezer) Freeze() {
 	f.gate = make(chan struct{})
 }
 
-// Thaw has the server go on.
+// Thaw resumes the server.
 func (f *Freezer) Thaw() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -11,20 +11,21 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// Gated is a capability whose calls answer with what a test says, piece by piece. It answers one call after the other.
+// Gated is a capability whose responses come from the test, piece by piece. It handles one call at a time.
 type Gated struct {
 	docpb.UnimplementedCapabilityServer
 	pieces chan string
 }
 
-// ServeGated serves one until the test ends.
+// ServeGated serves a Gated until the test ends.
 func ServeGated(t testing.TB) (g *Gated, address string) {
 	t.Helper()
 	g = &Gated{pieces: make(chan string)}
 	return g, Serve(t, func(s *grpc.Server) { docpb.RegisterCapabilityServer(s, g) }).Addr
 }
 
-// Say gives the running call a piece of its answer; "": the end of a stream. It returns when the call has taken it.
+// Say passes a piece of the response to the running call; "" ends a stream. It returns when the call has received the
+// piece.
 func (g *Gated) Say(t testing.TB, piece string) {
 	t.Helper()
 	select {

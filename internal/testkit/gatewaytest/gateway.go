@@ -56,10 +56,10 @@ type Options struct {
 	Relay   relay.Config   // limits of the relay
 	Drain   *gateway.Drain // default: no delay, check.Patience for calls to finish
 
-	Store    affinity.Store     // that gateways share; default none
-	Permits  router.PermitStore // that gateways share; default none
+	Store    affinity.Store     // shared by gateways; default none
+	Permits  router.PermitStore // shared by gateways; default none
 	Affinity affinity.Config    // default Wait: check.Patience
-	Policy   policy.Options     // default Source: every fleet allows every tool
+	Policy   policy.Options     // default Source: all fleets allow all tools
 
 	Audit         *audit.Log                 // default none
 	ClientAddr    *clientaddr.Resolver       // default: no trusted proxy
@@ -70,32 +70,32 @@ type Options struct {
 	MaxBodies     int64                      // as in gateway.Config
 	OpenCalls     open.Limits                // as in gateway.Config
 	Exempt        []netip.Prefix             // as in gateway.Config
-	Overload      *overload.Shedder          // ticked by its creator; default none
+	Overload      *overload.Shedder          // its creator calls Tick; default none
 
-	Limits *ratelimit.Limiter // of tenants; Start runs it; default none
+	Limits *ratelimit.Limiter // of tenants; run by Start; default none
 
-	REST      rest.Config      // of the JSON API; default as it is
-	Connect   connect.Config   // of gRPC-Web and Connect; default as it is
+	REST      rest.Config      // of the JSON API; default zero
+	Connect   connect.Config   // of gRPC-Web and Connect; default zero
 	MCP       tools.Config     // default none
 	Discovery discovery.Config // as in gateway.Config
 	CORS      cors.Config      // default: no page of another site may call
 
-	Guard     *guard.Guard     // of the admin API; default: it asks nobody
+	Guard     *guard.Guard     // of the admin API; default: no authentication
 	Operators func(*guard.Mux) // as in gateway.Config; default no services
 	Stall     time.Duration    // as in gateway.Config
 
 	Hosts web.Names // accepted host names; default loopback and addresses
 
-	Listeners []gateway.Listener // besides the public port; default none
+	Listeners []gateway.Listener // in addition to the public port; default none
 
-	Approver  authorize.Approver   // default nobody
-	Describe  authorize.Describe   // of tools, for approvers; default: nothing is known
-	ToolNames authorize.ToolNames  // default: the tools are not known
+	Approver  authorize.Approver   // default none
+	Describe  authorize.Describe   // describes tools for approvers; default none
+	ToolNames authorize.ToolNames  // default: the tools are unknown
 	Answers   *idempotency.Service // of calls with idempotency keys; default none
-	Leaving   func()               // as in gateway.Config; default nobody
+	Leaving   func()               // as in gateway.Config; default none
 	Unread    func() []string      // as in gateway.Config; default none
 	CutOff    func() bool          // as in gateway.Config; default never
-	// Expedited is called when calls ask for early probes; it must not block. Default nothing.
+	// Expedited is called when calls request early probes. It must not block. Default: no effect.
 	Expedited func(capability string)
 	Assert    forward.Signer              // as in gateway.Config
 	Engines   engine.Shared               // shared state of engines; default none, and engines are not guarded
@@ -103,9 +103,9 @@ type Options struct {
 	Tracer    *tracing.Tracer             // default none
 	Services  func(grpc.ServiceRegistrar) // further services of the public port; default none
 	Local     gateway.LocalOf             // of backends that do not speak gRPC; default none
-	// Check is called when a backend does not answer a probe; it must not block. Default nothing.
+	// Check is called when a backend does not answer a probe. It must not block. Default: no effect.
 	Check  func(capability, addr string)
-	Closed func() // is called when the gateway and its probes have ended; default nothing
+	Closed func() // called when the gateway and its probes have ended; default: no effect
 }
 
 // Fleet is one capability and its backends.
@@ -243,7 +243,7 @@ func (g *Gateway) config(o Options, decider *policy.Decider, routing *router.Rou
 	}
 }
 
-// check checks the connections to a backend, and reports that.
+// check checks the connections to a backend, and calls Check.
 func (o *Options) check(g *Gateway) func(capability, addr string) {
 	return func(capability, addr string) {
 		g.gateway.Check(capability, addr)
@@ -253,7 +253,7 @@ func (o *Options) check(g *Gateway) func(capability, addr string) {
 	}
 }
 
-// expedite asks for early probes, and reports that.
+// expedite requests early probes, and calls Expedited.
 func (o *Options) expedite(p *health.Prober) func(string) {
 	if o.Expedited == nil {
 		return p.Expedite
@@ -264,7 +264,7 @@ func (o *Options) expedite(p *health.Prober) func(string) {
 	}
 }
 
-// bePatient sets long defaults for timeouts, as a busy machine is slow with many large messages.
+// bePatient sets long default timeouts, because a busy machine is slow with many large messages.
 func (o *Options) bePatient() {
 	if o.Drain == nil {
 		o.Drain = &gateway.Drain{Timeout: check.Patience}
@@ -293,14 +293,13 @@ func (g *Gateway) run(ctx context.Context, public, admin net.Listener) {
 	_ = g.accessLog.Close() // a Log never fails
 }
 
-// Drain asks the gateway to stop, as SIGTERM does, and does not wait.
+// Drain makes the gateway stop, as SIGTERM does, and does not wait.
 func (g *Gateway) Drain() { g.drain() }
 
-// Stopped is closed when the gateway has stopped.
+// Stopped returns a channel that is closed when the gateway has stopped.
 func (g *Gateway) Stopped() <-chan struct{} { return g.stopped }
 
-// Stop ends the gateway, and fails the test after an error or a leak. It is called at the end of the test, at the
-// latest.
+// Stop stops the gateway and fails the test after an error or a leak. The end of the test calls it, too.
 func (g *Gateway) Stop(t testing.TB) {
 	t.Helper()
 	g.stopOnce.Do(func() {
@@ -310,13 +309,13 @@ func (g *Gateway) Stop(t testing.TB) {
 			t.Errorf("gateway: %v", g.err)
 		}
 		if tcp, ok := g.public.(*net.TCPListener); ok && !errors.Is(tcp.SetDeadline(time.Time{}), net.ErrClosed) {
-			t.Error("the public port still takes connections")
+			t.Error("the public port still accepts connections")
 		}
 		assertNothingLeft(t, g.label)
 	})
 }
 
-// Invoke calls a tool as the gateway itself does, for its own purposes.
+// Invoke calls a tool as the gateway itself does for its own purposes.
 func (g *Gateway) Invoke(ctx context.Context, capability string, req *docpb.InvokeRequest) (*docpb.InvokeResponse,
 	error) {
 	return g.gateway.Invoke(ctx, capability, req)
@@ -325,12 +324,12 @@ func (g *Gateway) Invoke(ctx context.Context, capability string, req *docpb.Invo
 // Bodies returns the used fraction of Options.MaxBodies.
 func (g *Gateway) Bodies() float64 { return g.gateway.Bodies() }
 
-// WatchRates calls that of gateway.Gateway.
+// WatchRates calls gateway.Gateway.WatchRates.
 func (g *Gateway) WatchRates(ctx context.Context, tenants tenant.Tenants) {
 	g.gateway.WatchRates(ctx, tenants)
 }
 
-// FindArtifact calls that of gateway.Gateway.
+// FindArtifact calls gateway.Gateway.FindArtifact.
 func (g *Gateway) FindArtifact(identity tenant.Identity, capability, id string) *call.Refusal {
 	return g.gateway.FindArtifact(identity, capability, id)
 }

@@ -19,12 +19,11 @@ const labelKey = "gatewaytest"
 
 func newLabel(t testing.TB, g *Gateway) string { return fmt.Sprintf("%s %p", t.Name(), g) }
 
-// assertNothingLeft fails the test when goroutines of a gateway that has stopped do
-// not end.
+// assertNothingLeft fails the test if goroutines of a stopped gateway do not end.
 func assertNothingLeft(t testing.TB, label string) {
 	t.Helper()
 	timeout := time.After(check.Patience)
-	// No event follows the end of a goroutine. A look reads the stacks of all tests, so looks become rarer.
+	// No event announces the end of a goroutine. Each check reads the stacks of all tests, so the interval grows.
 	for again := 2 * time.Millisecond; labelled(t, label); again = min(4*again, 100*time.Millisecond) {
 		select {
 		case <-time.After(again):
@@ -37,7 +36,7 @@ func assertNothingLeft(t testing.TB, label string) {
 	}
 }
 
-// labelled returns whether a goroutine has a label. The binary form of the profile takes half the time of the text.
+// labelled reports whether a goroutine has a label. The binary form of the profile takes half the time of the text.
 func labelled(t testing.TB, label string) bool {
 	t.Helper()
 	var profile bytes.Buffer

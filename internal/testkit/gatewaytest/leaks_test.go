@@ -9,7 +9,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// TestLabelled: goroutines of a gateway are seen until they have ended, with those that they start.
+// TestLabelled: goroutines of a gateway, and those that they start, are found until they have ended.
 func TestLabelled(t *testing.T) {
 	t.Parallel()
 	label := newLabel(t, &Gateway{})
@@ -31,8 +31,8 @@ func TestLabelled(t *testing.T) {
 	assertNothingLeft(t, label)
 }
 
-// TestConnectionsOfASharedStore: the connections of a store that gateways share are nobody's leak, whichever gateway
-// needed them first.
+// TestConnectionsOfASharedStore: the connections of a store that gateways share do not count as a leak, whichever
+// gateway opened them.
 func TestConnectionsOfASharedStore(t *testing.T) {
 	t.Parallel()
 	label, store := newLabel(t, &Gateway{}), OpenStore(t, "embedded")

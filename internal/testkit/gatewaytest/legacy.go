@@ -41,13 +41,13 @@ func (l legacy) HealthCheck(context.Context, *legacypb.HealthCheckRequest) (*leg
 	return &legacypb.HealthCheckResponse{Healthy: true}, nil
 }
 
-// legacyClient calls methods that the legacy dialect lacks by the names that they would have there.
+// legacyClient calls methods that the legacy dialect lacks, by the names that they would have there.
 type legacyClient struct {
 	legacypb.CapabilityServiceClient
 	conn grpc.ClientConnInterface
 }
 
-// Invoke sends the configuration, if it is an object of texts, as entries of the context.
+// Invoke sends a configuration that is an object of strings as entries of the context.
 func (c legacyClient) Invoke(ctx context.Context, req *docpb.InvokeRequest,
 	opts ...grpc.CallOption) (*docpb.InvokeResponse, error) {
 	said := map[string]string{}
@@ -68,7 +68,7 @@ func (c legacyClient) Invoke(ctx context.Context, req *docpb.InvokeRequest,
 	out := &docpb.InvokeResponse{ResultJson: []byte(resp.GetResult()), Error: resp.GetError()}
 	switch {
 	case resp.GetSuccess() && out.Error != "":
-		out.Error = "a success with the error " + out.Error // which is not allowed
+		out.Error = "a success with the error " + out.Error // not allowed
 	case !resp.GetSuccess() && out.Error == "":
 		out.Error = MuteError
 	}

@@ -29,7 +29,7 @@ func as[T any, P interface {
 		err = proto.Unmarshal(b, to)
 	}
 	if err != nil {
-		panic(err) // a message that was just received or created is valid
+		panic(err) // messages that were just received or created are valid
 	}
 	return to
 }

@@ -2,7 +2,7 @@ package gatewaytest
 
 import "github.com/capgate/capgate/gateway/frontdoor/mcp"
 
-// CancelMCP calls that of gateway.Gateway.
+// CancelMCP calls gateway.Gateway.CancelMCP.
 func (g *Gateway) CancelMCP(request string) { g.gateway.CancelMCP(request) }
 
 // SetMCP changes the settings of MCP.

@@ -26,7 +26,7 @@ func (r *Redis) Open(t testing.TB) *redisstore.Store {
 	return OpenStore(t, r.server.URL())
 }
 
-// OpenPrompt is Open with a shorter timeout, for tests in which Redis does not answer.
+// OpenPrompt is Open with a shorter timeout, for tests in which Redis does not respond.
 func (r *Redis) OpenPrompt(t testing.TB) *redisstore.Store {
 	t.Helper()
 	s, err := redisstore.Open(redisstore.Config{URL: r.server.URL(), Timeout: 5 * time.Second})

@@ -9,10 +9,10 @@ import (
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
-// Script answers one request, frame by frame. It returns false to end the connection.
+// Script responds to one request, frame by frame. It returns false to end the connection.
 type Script func(c *rawhttp2.Conn, stream uint32) bool
 
-// Scripted returns a backend that answers each request as a script says, when it has all of the request.
+// Scripted returns a backend that responds to each complete request according to a script.
 func Scripted(t testing.TB, script Script) (addr string) {
 	t.Helper()
 	ln := check.Listen(t)

@@ -19,13 +19,13 @@ import (
 	"github.com/capgate/capgate/internal/testkit/clienttest"
 )
 
-// Services are an admin API that has nothing but some services.
+// Services is an admin API with a few services only.
 type Services struct {
 	Conn *grpc.ClientConn
 	URL  string
 }
 
-// Operator authenticates every request as that of an operator, with roles for some tenants; for "", of all.
+// Operator authenticates every request as an operator with roles for some tenants; "" stands for all tenants.
 type Operator struct {
 	Roles   operator.Roles
 	Tenants []string
@@ -40,13 +40,13 @@ func (o Operator) Authenticate(*http.Request) (*operator.Identity, bool, *call.R
 	return identity, true, nil
 }
 
-// ServeOperators serves them until the test ends.
+// ServeOperators serves the services until the test ends.
 func ServeOperators(t testing.TB, all ...admin.Service) *Services {
 	t.Helper()
 	return serveOperators(t, nil, all)
 }
 
-// ServeGuarded serves them until the test ends, to the operators that by knows.
+// ServeGuarded serves the services until the test ends, to operators that by authenticates.
 func ServeGuarded(t testing.TB, by guard.Authenticator, all ...admin.Service) *Services {
 	t.Helper()
 	return serveOperators(t, guard.New(guard.Config{Authenticators: []guard.Authenticator{by}}), all)
@@ -71,8 +71,7 @@ func serveOperators(t testing.TB, by *guard.Guard, all []admin.Service) *Service
 	return &Services{Conn: conn, URL: web.URL}
 }
 
-// Ask makes a request of JSON, and answers with status and body. header are names and
-// values in turn.
+// Ask sends a JSON request and returns the status and body. header holds alternating names and values.
 func (s *Services) Ask(t testing.TB, method, path, body string, header ...string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, strings.NewReader(body))

@@ -7,8 +7,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// OpenStore opens a store that gateways share, until the test ends: an embedded Redis for "embedded", else the one
-// at url. Its timeout is long, so that Redis does not seem unavailable on a busy machine.
+// OpenStore opens a store that gateways share, until the test ends: an embedded Redis for "embedded", otherwise the one
+// at url. Its timeout is long, so that Redis does not appear unavailable on a busy machine.
 func OpenStore(t testing.TB, url string) *redisstore.Store {
 	t.Helper()
 	s, err := redisstore.Open(redisstore.Config{URL: url, Timeout: check.Patience, Dial: check.Patience})

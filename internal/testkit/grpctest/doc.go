@@ -1,5 +1,5 @@
-// Package grpctest runs a gRPC service that knows nothing of capgate, with or without server reflection. Its methods do
-// what tests need: they echo, stream, fail, wait, and answer with any bytes.
+// Package grpctest runs a gRPC service that is independent of capgate, with or without server reflection. Its methods
+// echo, stream, fail, wait, and return any bytes.
 //
-// demo.binpb is made of demo.proto by make generate.
+// make generate creates demo.binpb from demo.proto.
 package grpctest

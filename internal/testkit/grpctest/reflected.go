@@ -13,12 +13,12 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// Reflected is server reflection whose files may be wrong. It must not change after the start of a Server.
+// Reflected is server reflection whose files may be wrong. It must not be changed after the start of a Server.
 type Reflected struct {
 	Files   map[string][]byte     // by name
 	Symbols map[string]string     // service → file
-	End     map[string]error      // symbols and files for which it ends the stream
-	Refuse  map[string]codes.Code // symbols and files for which it has an error
+	End     map[string]error      // symbols and files for which the stream ends
+	Refuse  map[string]codes.Code // symbols and files for which the response is an error
 }
 
 // NewReflected returns reflection with the files of Descriptors.
@@ -39,7 +39,7 @@ func NewReflected(t testing.TB) *Reflected {
 	return r
 }
 
-// Answer is Options.Reflect.
+// Answer implements Options.Reflect.
 func (r *Reflected) Answer(stream reflectionpb.ServerReflection_ServerReflectionInfoServer) error {
 	for {
 		q, err := stream.Recv()

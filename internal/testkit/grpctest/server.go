@@ -33,7 +33,7 @@ import (
 //go:embed demo.binpb
 var Descriptors []byte
 
-// Reflection is the version of server reflection that a Server has.
+// Reflection is the version of server reflection that a Server supports.
 type Reflection uint8
 
 // The versions.
@@ -43,16 +43,16 @@ const (
 	NoReflection
 )
 
-// Options of a Server. The zero value works.
+// Options configure a Server. The zero value works.
 type Options struct {
 	Reflection Reflection
-	// Reflect answers server reflection of v1 instead of the real one; nil: none does.
+	// Reflect replaces the server reflection of v1. If it is nil, the real one is used.
 	Reflect func(reflectionpb.ServerReflection_ServerReflectionInfoServer) error
 	Health  *health.Server // grpc.health.v1; nil if there is none
 	Addr    string         // host:port; default a free port
 	Listen  net.Listener   // instead of Addr
 	Server  []grpc.ServerOption
-	// Descriptors are those of the service; default Descriptors.
+	// Descriptors describes the service. The default is the package's Descriptors.
 	Descriptors []byte
 	Register    func(grpc.ServiceRegistrar) // further services; nil: none
 }
@@ -126,7 +126,7 @@ func (s *Server) Calls() int {
 	return s.calls
 }
 
-// Metadata is that of the last call.
+// Metadata returns the metadata of the last call.
 func (s *Server) Metadata() metadata.MD {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -204,7 +204,7 @@ func field(m *dynamicpb.Message, name protoreflect.Name) protoreflect.Value {
 	return m.Get(m.Descriptor().Fields().ByName(name))
 }
 
-// count sends numbers, and then fails where that is wanted.
+// count sends numbers, then fails if the request says so.
 func (s *Server) count(stream grpc.ServerStream, in *dynamicpb.Message, of protoreflect.MessageDescriptor) error {
 	endless := field(in, "endless").Bool()
 	if endless {

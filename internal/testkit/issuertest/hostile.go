@@ -19,8 +19,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// Hostile returns tokens that must not be accepted, by their fault. attacker is a URL from which some of them want
-// keys to be fetched.
+// Hostile returns tokens that must be rejected, by their fault. attacker is a URL at which some of them claim their
+// keys are.
 func (i *Issuer) Hostile(t testing.TB, attacker string) map[string]string {
 	t.Helper()
 	all := i.hostileClaims(t)
@@ -60,7 +60,7 @@ func (i *Issuer) Hostile(t testing.TB, attacker string) map[string]string {
 	return all
 }
 
-// mangled returns tokens whose text no signer writes.
+// mangled returns tokens whose text no signer produces.
 func (i *Issuer) mangled(
 	t testing.TB, all map[string]string, header func(map[string]any) map[string]any, claims map[string]any,
 ) {

@@ -34,7 +34,7 @@ import (
 type Issuer struct {
 	URL    string
 	CAFile string         // its authority, PEM
-	Roots  *x509.CertPool // the same
+	Roots  *x509.CertPool // the same as a pool
 
 	dir    string
 	addr   string
@@ -68,7 +68,7 @@ func (i *Issuer) Stop(t testing.TB) {
 	_ = i.cmd.Process.Kill() // it may have ended
 	_ = i.cmd.Wait()
 	i.cmd = nil
-	i.client.CloseIdleConnections() // their peer has ended
+	i.client.CloseIdleConnections() // the server has ended
 }
 
 // Resume starts the process again after Stop, at the same address and with its keys.
@@ -93,7 +93,7 @@ func (i *Issuer) Resume(t testing.TB) {
 	i.URL = "https://" + i.addr
 }
 
-// Rotate replaces the issuer's keys. keep: the old ones stay published.
+// Rotate replaces the issuer's keys. If keep is set, the old ones stay published.
 func (i *Issuer) Rotate(t testing.TB, keep bool) {
 	t.Helper()
 	i.post(t, "/test/rotate?keep="+strconv.FormatBool(keep), "")
@@ -108,20 +108,21 @@ func (i *Issuer) Behave(t testing.TB, how string) {
 	i.post(t, "/test/behave?as="+url.QueryEscape(how), "")
 }
 
-// Person sets the claims of the person who signs in from now on, besides the default ones of a login. A nil removes a
-// claim. Without it, ann of the tenant acme signs in.
+// Person sets the claims of the person who signs in from now on, in addition to the default claims of a login. A nil
+// removes a claim. By default, ann of the tenant acme signs in.
 func (i *Issuer) Person(t testing.TB, claims map[string]any) {
 	t.Helper()
 	i.post(t, "/test/people", asText(t, map[string]any{"person": claims}))
 }
 
-// Clients sets the secrets of the clients that may begin a login; "": a public client. Without it, every client may.
+// Clients sets the clients that may begin a login, with their secrets; "" marks a public client. By default, every
+// client may.
 func (i *Issuer) Clients(t testing.TB, secrets map[string]string) {
 	t.Helper()
 	i.post(t, "/test/people", asText(t, map[string]any{"clients": secrets}))
 }
 
-// Browser returns a client that trusts the issuer, and follows no redirect.
+// Browser returns a client that trusts the issuer and follows no redirects.
 func (i *Issuer) Browser() *http.Client {
 	return &http.Client{Timeout: check.Patience, Transport: i.client.Transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
@@ -143,7 +144,7 @@ func (i *Issuer) Requests(t testing.TB) int {
 	return n
 }
 
-// Keys returns its published keys, however it behaves: a JWK Set.
+// Keys returns the published keys as a JWK Set, regardless of Behave.
 func (i *Issuer) Keys(t testing.TB) (set jose.JSONWebKeySet) {
 	t.Helper()
 	check.Must(t, json.Unmarshal([]byte(i.do(t, http.MethodGet, "/test/keys", "")), &set))

@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// login is what a code stands for: an authorization request (OpenID Connect Core §3.1) that its person has granted.
+// login is the authorization request (OpenID Connect Core §3.1) behind a code, which its person has granted.
 type login struct {
 	client, redirect, challenge, nonce string
-	resource                           string         // that the access token is for (RFC 8707); "": any
+	resource                           string         // audience of the access token (RFC 8707); "" for any
 	claims                             map[string]any // of the person
 	used                               bool
 }
@@ -24,9 +24,9 @@ type login struct {
 // people are the sign-ins of a server. The lock is the server's.
 type people struct {
 	codes   map[string]*login
-	person  map[string]any    // claims of the person who signs in; nil: ann
-	clients map[string]string // secrets by client; none: every client is known, and public
-	logins  int               // codes that were exchanged for tokens
+	person  map[string]any    // claims of the person who signs in; nil for ann
+	clients map[string]string // secrets by client; if empty, every client is known and public
+	logins  int               // codes that have been exchanged for tokens
 }
 
 // authorize redirects a browser back with a code, as if its person had signed in and consented.
@@ -131,7 +131,7 @@ func (s *server) jwt(l *login, audience string) string {
 	}
 	maps.DeleteFunc(claims, func(_ string, v any) bool { return v == nil })
 	key := s.keys[slices.IndexFunc(s.keys, func(k *signer) bool { return k.alg == "ES256" })]
-	header, _ := json.Marshal(map[string]any{"alg": key.alg, "kid": key.kid, "typ": typ}) // strings alone
+	header, _ := json.Marshal(map[string]any{"alg": key.alg, "kid": key.kid, "typ": typ}) // strings cannot fail
 	payload, _ := json.Marshal(claims)                                                    // they came as JSON
 	text := base64.RawURLEncoding.EncodeToString(header) + "." + base64.RawURLEncoding.EncodeToString(payload)
 	signature, err := key.sign([]byte(text), key.alg)
@@ -141,7 +141,7 @@ func (s *server) jwt(l *login, audience string) string {
 	return text + "." + base64.RawURLEncoding.EncodeToString(signature)
 }
 
-// setPeople sets who signs in, and which clients there are.
+// setPeople sets the person who signs in, and the known clients.
 func (s *server) setPeople(w http.ResponseWriter, r *http.Request) {
 	var set struct {
 		Person  map[string]any

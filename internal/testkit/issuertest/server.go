@@ -30,10 +30,10 @@ func Main() {
 // server is the issuer in its process.
 type server struct {
 	url  string
-	file string // its keys, for the next start
+	file string // of its keys, for the next start
 
 	mu       sync.Mutex
-	keys     []*signer // the last of an algorithm signs
+	keys     []*signer // the last one of an algorithm signs
 	behave   string    // "": valid
 	requests int       // for its keys
 	people   people
@@ -165,7 +165,7 @@ func (s *server) sign(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, "no such key", http.StatusNotFound)
 }
 
-// rotate creates new keys; that of RSA only gets another id, as creating one takes long. ?keep=true keeps the old
+// rotate creates new keys. The RSA key only gets a new id, because creating one takes long. ?keep=true keeps the old
 // ones published.
 func (s *server) rotate(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()

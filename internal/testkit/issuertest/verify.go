@@ -10,7 +10,7 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// Verify verifies a token with a JWK Set, as a server does that accepts only ES256 and its own audience. It returns the
+// Verify verifies a token with a JWK Set, like a server that accepts only ES256 and its own audience. It returns the
 // claims.
 func Verify(set []byte, token, audience string, now time.Time) (claims map[string]any, _ error) {
 	var keys jose.JSONWebKeySet

@@ -31,7 +31,7 @@ func (c *Cluster) CreateAccount(t testing.TB, namespace, name string) {
 		"namespace": namespace}})
 }
 
-// Mount writes the files of a service account into a directory.
+// Mount writes the files of a service account to a directory.
 func (c *Cluster) Mount(t testing.TB, dir, namespace, name string) *Account {
 	t.Helper()
 	a := &Account{Dir: dir, namespace: namespace, name: name, c: c}
@@ -42,7 +42,7 @@ func (c *Cluster) Mount(t testing.TB, dir, namespace, name string) *Account {
 	return a
 }
 
-// Rotate replaces the files, with a new token, by changing a link, as kubelet does.
+// Rotate replaces the files, with a new token, by switching a symbolic link, as kubelet does.
 func (a *Account) Rotate(t testing.TB) {
 	t.Helper()
 	next := "..data-" + rand.Text()

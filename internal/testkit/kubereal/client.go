@@ -37,7 +37,7 @@ func (c *Cluster) Open(ctx context.Context, path, token string) (*http.Response,
 }
 
 func (c *Cluster) send(to, method, contentType, token string, body any) (code int, answer []byte, err error) {
-	resp, err := c.open(context.Background(), to, method, contentType, token, body) // also in a test's cleanup
+	resp, err := c.open(context.Background(), to, method, contentType, token, body) // also used by cleanups
 	if err != nil {
 		return 0, nil, err
 	}
@@ -81,7 +81,7 @@ func (c *Cluster) Apply(t testing.TB, objects ...Object) {
 	}
 }
 
-// Validate applies an object without effect. An object without a namespace is in the namespace default.
+// Validate applies an object in a dry run. An object without a namespace is in the namespace default.
 func (c *Cluster) Validate(o Object) error { return c.apply(o, "&dryRun=All") }
 
 func (c *Cluster) apply(o Object, more string) error {
@@ -144,7 +144,7 @@ func (c *Cluster) Namespace(t testing.TB, name string) {
 	c.Apply(t, Object{"apiVersion": "v1", "kind": "Namespace", "metadata": Object{"name": name}})
 }
 
-// Put creates or changes an object, whose name and namespace it adds, as that of kubetest.Server does.
+// Put creates or changes an object and sets its name and namespace, like kubetest.Server.Put.
 func (c *Cluster) Put(_, namespace, name string, o Object) {
 	c.t.Helper()
 	whole, meta := Object{}, Object{}
@@ -161,7 +161,7 @@ func (c *Cluster) Put(_, namespace, name string, o Object) {
 	c.Apply(c.t, whole)
 }
 
-// Delete deletes an object of a resource, as that of kubetest.Server does.
+// Delete deletes an object of a resource, like kubetest.Server.Delete.
 func (c *Cluster) Delete(plural, namespace, name string) {
 	c.t.Helper()
 	group := "/api/v1"
@@ -174,7 +174,7 @@ func (c *Cluster) Delete(plural, namespace, name string) {
 	c.must(c.request(http.MethodDelete, group+"/namespaces/"+namespace+"/"+plural+"/"+name, "", nil))
 }
 
-// Compact makes etcd forget all versions before the current one.
+// Compact makes etcd discard all versions before the current one.
 func (c *Cluster) Compact() {
 	c.t.Helper()
 	var at struct {

@@ -23,7 +23,7 @@ import (
 )
 
 // programs is the directory with etcd and kube-apiserver.
-var programs = flag.String("kubernetes", "", "run the tests that need a kube-apiserver, with the programs of a "+
+var programs = flag.String("kubernetes", "", "run the tests that need a kube-apiserver, with the programs in a "+
 	"`directory`; make kubernetes builds them")
 
 // Cluster is a kube-apiserver with its etcd.
@@ -45,7 +45,7 @@ func Start(t testing.TB) *Cluster {
 	return StartAt(t, "")
 }
 
-// StartAt runs a Cluster whose API server has an address of loopback; "": any.
+// StartAt runs a Cluster whose API server listens on a loopback address; "" selects any.
 func StartAt(t testing.TB, addr string) *Cluster {
 	t.Helper()
 	if *programs == "" {

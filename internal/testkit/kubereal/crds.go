@@ -12,8 +12,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// DefineResources applies the definitions of custom resources that a list names, and waits until the API server has
-// their kinds. Each line has a module of the module cache with its version, its checksum, and files.
+// DefineResources applies the custom resource definitions in a list, and waits until the API server has their kinds.
+// Each line names a module of the module cache with its version, its checksum, and files.
 func (c *Cluster) DefineResources(t testing.TB, list string) {
 	t.Helper()
 	text, err := os.ReadFile(list)

@@ -25,7 +25,7 @@ type server struct {
 	put    func(name string, o kubetest.Object)
 	remove func(name string)
 	open   func(ctx context.Context, path, token string) (*http.Response, error)
-	expire func() // all versions so far
+	expire func() // expires all versions so far
 	tokens map[string]string
 }
 
@@ -37,7 +37,7 @@ type answer struct {
 	Messages []string // with the types of their fields, each once
 }
 
-// unlike are the fields that the fake leaves out, or that no client reads.
+// unlike lists the fields that the fake omits, or that no client reads.
 var unlike = []string{".metadata.uid", ".metadata.generation", ".metadata.managedFields", ".metadata.creationTimestamp",
 	".metadata.remainingItemCount", ".metadata.generateName", ".details", ".nodeName"}
 
@@ -55,13 +55,13 @@ func fields(into map[string]bool, at string, value any) {
 		for _, of := range v {
 			fields(into, at+"[]", of)
 		}
-	case nil: // as an empty list
+	case nil: // treated as an empty list
 	default:
 		into[fmt.Sprintf("%s %T", at, v)] = true
 	}
 }
 
-// get returns the response to a request, and of a watch its first lines.
+// get returns the response to a request; for a watch, its first lines.
 func (s *server) get(t *testing.T, path, token string, lines int) answer {
 	t.Helper()
 	ctx, cancel := context.WithCancel(check.Context(t))
@@ -93,7 +93,7 @@ func (s *server) get(t *testing.T, path, token string, lines int) answer {
 	return a
 }
 
-// number is a version in a message.
+// number matches a version in a message.
 var number = regexp.MustCompile(`[0-9]+`)
 
 const (
@@ -101,7 +101,7 @@ const (
 	chosen     = "?labelSelector=" + "kubernetes.io%2Fservice-name%3Dcaps"
 )
 
-// answers makes the same requests to any server.
+// answers sends the same requests to any server.
 func (s *server) answers(t *testing.T) map[string]answer {
 	t.Helper()
 	of := func(service string) kubetest.Object {
@@ -151,7 +151,7 @@ func (s *server) field(t *testing.T, path, name string) string {
 	return value
 }
 
-// TestAPIServerAndTheFake: the API server of the other tests responds as a real one.
+// TestAPIServerAndTheFake: the fake API server of other tests responds like a real one.
 func TestAPIServerAndTheFake(t *testing.T) {
 	api := kubereal.Start(t)
 	api.Namespace(t, "tools")
@@ -188,7 +188,7 @@ func TestAPIServerAndTheFake(t *testing.T) {
 	}
 }
 
-// fakeServer returns the API server of the other tests.
+// fakeServer returns the fake API server.
 func fakeServer(t *testing.T) *server {
 	t.Helper()
 	fake := kubetest.Start(t)

@@ -21,12 +21,12 @@ import (
 	"github.com/capgate/capgate/internal/testkit/kubetest"
 )
 
-var record = flag.Bool("record", false, "write what the API server sends into "+recorded)
+var record = flag.Bool("record", false, "write the responses of the API server to "+recorded)
 
 // recorded is the file that the tests of kubeapi replay.
 const recorded = "../../lib/kubeapi/testdata/streams.json"
 
-// recorder forwards requests to an API server, and keeps the responses.
+// recorder forwards requests to an API server and records the responses.
 type recorder struct {
 	api    *kubereal.Cluster
 	token  func(request int) string
@@ -70,7 +70,7 @@ func (r *recorder) keep(n int, change func(*kubetest.Exchange)) {
 	change(&r.exchanges[n])
 }
 
-// slice is an EndpointSlice, as far as a Mirror needs it.
+// slice is the part of an EndpointSlice that a Mirror needs.
 type slice struct {
 	kubeapi.Meta `json:"metadata"`
 }
@@ -98,7 +98,7 @@ func TestAPIServerStreams(t *testing.T) {
 		api.StartServer()
 		restarted <- struct{}{}
 	}
-	watches, lists := 0, 0 // each request is made after the former one
+	watches, lists := 0, 0 // each request is made after the previous one
 	rec := &recorder{api: api, token: func(n int) string { return tokens[min(n, 2)] }}
 	rec.before = func(r *http.Request) {
 		query := r.URL.Query()
@@ -171,7 +171,7 @@ func TestAPIServerStreams(t *testing.T) {
 	rec.write(t)
 }
 
-// write checks that the recording has all forms, and writes it with the flag -record.
+// write checks that the recording has all forms and, with the flag -record, writes it.
 func (r *recorder) write(t *testing.T) {
 	t.Helper()
 	_, version, err := r.api.Get("/version", r.token(2))

@@ -15,7 +15,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// Recording is what an API server sent to a client, in its order.
+// Recording is the sequence of responses that an API server sent to a client.
 type Recording struct {
 	Version   string     `json:"version"` // of the API server
 	Exchanges []Exchange `json:"exchanges"`
@@ -24,15 +24,15 @@ type Recording struct {
 // Exchange is a request and the response to it.
 type Exchange struct {
 	Path       string   `json:"path"`
-	Query      string   `json:"query"` // those parameters that decide about the response
+	Query      string   `json:"query"` // the parameters that determine the response
 	Code       int      `json:"code"`
 	Type       string   `json:"type"` // Content-Type
 	RetryAfter string   `json:"retry_after,omitempty"`
-	Lines      []string `json:"lines"` // of the body: one, or an event in each
+	Lines      []string `json:"lines"` // of the body: one line, or one per event
 	Open       bool     `json:"open,omitempty"`
 }
 
-// Decisive returns the parameters of a request that decide about its response, without its duration.
+// Decisive returns the parameters of a request that determine its response, without its duration.
 func Decisive(query url.Values) string {
 	kept := url.Values{}
 	for name, values := range query {
@@ -53,7 +53,7 @@ func Read(t testing.TB, file string) *Recording {
 	return r
 }
 
-// Player is a server that sends the responses of a Recording again.
+// Player is a server that replays the responses of a Recording.
 type Player struct {
 	URL string
 
@@ -85,7 +85,7 @@ func Replay(t testing.TB, r *Recording) *Player {
 // Ended is closed when the last response has been sent.
 func (p *Player) Ended() <-chan struct{} { return p.ended }
 
-// take returns the response to a request; nil: the recording has none.
+// take returns the response to a request, or nil if the recording has none.
 func (p *Player) take(r *http.Request) *Exchange {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,7 +108,7 @@ func (p *Player) take(r *http.Request) *Exchange {
 func (p *Player) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e := p.take(r)
 	if e == nil {
-		<-r.Context().Done() // the client has nothing more to learn
+		<-r.Context().Done() // there are no further responses for the client
 		return
 	}
 	w.Header().Set("Content-Type", e.Type)
@@ -144,7 +144,7 @@ func (r *Recording) Has(code int, texts ...string) bool {
 	})
 }
 
-// Complete returns an error unless the recording has all forms of responses that a client must understand.
+// Complete returns an error if the recording lacks a form of response that a client must understand.
 func (r *Recording) Complete() error {
 	for what, has := range map[string]bool{
 		"an addition": r.Has(http.StatusOK, `"type":"ADDED"`),

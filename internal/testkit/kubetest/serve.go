@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// serve answers a request for a list or a watch.
+// serve responds to a request for a list or a watch.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	plural, namespace, known := resourceOf(r.URL.Path)
 	verb := "list"
@@ -119,7 +119,7 @@ const (
 		"the list."
 )
 
-// list responds with a page. A token for the rest has the version of the list, and the last key before it.
+// list responds with a page. The continue token has the version of the list and the last key of the page.
 func (s *Server) list(w http.ResponseWriter, r *http.Request, plural, namespace string) {
 	query := r.URL.Query()
 	limit, _ := strconv.Atoi(query.Get("limit"))
@@ -214,14 +214,14 @@ func selected(object Object, selector string) bool {
 	return true
 }
 
-// named reports whether an object with a key has the name that a selector of fields requires.
+// named reports whether an object with a key has the name that a field selector requires.
 func named(key, selector string) bool {
 	name, only := strings.CutPrefix(selector, "metadata.name=")
 	return !only || strings.HasSuffix(key, "/"+name)
 }
 
-// as returns the kind of an event for a watch with a selector: an object whose labels no longer match is deleted. "":
-// the watch does not have the object.
+// as returns the kind of an event for a watch with a selector: an object whose labels no longer match is deleted. It
+// returns "" if the watch does not have the object.
 func (c *change) as(selector string) string {
 	is, was := selected(c.object, selector), c.before != nil && selected(c.before, selector)
 	switch {
@@ -237,7 +237,7 @@ func (c *change) as(selector string) string {
 	return ""
 }
 
-// event returns the event of a change in a watch; "": it has none.
+// event returns the event for a change in a watch, or "" if there is none.
 func (c *change) event(plural, namespace string, query url.Values) (kind string, object Object) {
 	switch {
 	case c.kind == "BOOKMARK" && query.Get("allowWatchBookmarks") == "true":
@@ -249,7 +249,7 @@ func (c *change) event(plural, namespace string, query url.Values) (kind string,
 	return "", nil
 }
 
-// watch sends the events after a version, until the time of the watch is over, it is cut, or the client leaves.
+// watch sends the events after a version, until the watch times out, it is cut, or the client leaves.
 func (s *Server) watch(w http.ResponseWriter, r *http.Request, plural, namespace string, cut <-chan struct{}) {
 	query := r.URL.Query()
 	from, _ := strconv.Atoi(query.Get("resourceVersion"))

@@ -22,7 +22,7 @@ import (
 // Object is the JSON of an object.
 type Object = map[string]any
 
-// Server is an API server on loopback. It keeps every version of its objects, so that a watch can begin at any of them
+// Server is an API server on loopback. It keeps all versions of its objects, so that a watch can begin at any of them
 // until Expire.
 type Server struct {
 	URL, CAFile, TokenFile string
@@ -46,7 +46,7 @@ type Server struct {
 	delay    time.Duration
 	requests map[string]int          // by verb and resource
 	queries  map[string][]url.Values // of lists and watches, by resource
-	watches  int                     // that run
+	watches  int                     // running watches
 	arrived  chan struct{}           // has a token after a request
 }
 
@@ -62,10 +62,10 @@ type change struct {
 // Expiry is the way in which a server rejects an old version.
 type Expiry int
 
-// The ways in which servers do.
+// The kinds of Expiry.
 const (
-	AsStatus Expiry = iota // the HTTP status 410
-	AsEvent                // the event ERROR in a watch
+	AsStatus Expiry = iota // HTTP status 410
+	AsEvent                // event ERROR in a watch
 )
 
 // Start runs a server without objects, until the test ends.
@@ -107,14 +107,14 @@ func (s *Server) Rotate(t testing.TB, token string) {
 	s.token = token
 }
 
-// Forget makes the server reject the token of the file.
+// Forget makes the server reject the token in the file.
 func (s *Server) Forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.token = "another-token"
 }
 
-// Reissue writes a new authority, and uses a certificate of it for new connections; all others end.
+// Reissue writes a new authority, and uses a certificate of it for new connections. Existing connections are closed.
 func (s *Server) Reissue(t testing.TB) {
 	t.Helper()
 	authority := certtest.New(t)
@@ -201,7 +201,7 @@ func (s *Server) Bookmark() {
 	s.record(change{version: s.version, kind: "BOOKMARK"})
 }
 
-// Expire makes all versions before the next change unknown, in a way.
+// Expire expires all versions before the next change, in the given way.
 func (s *Server) Expire(how Expiry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -209,7 +209,7 @@ func (s *Server) Expire(how Expiry) {
 	s.oldest, s.expiring = s.version, how
 }
 
-// Cut breaks all connections.
+// Cut closes all connections.
 func (s *Server) Cut() {
 	s.mu.Lock()
 	close(s.cut)
@@ -225,7 +225,7 @@ func (s *Server) EndWatches() {
 	s.mu.Unlock()
 }
 
-// Away makes the server break each connection without a response, or ends that.
+// Away makes the server close each connection without a response, or ends that.
 func (s *Server) Away(away bool) {
 	s.mu.Lock()
 	s.away = away
@@ -242,7 +242,7 @@ func (s *Server) Slow(delay time.Duration) {
 	s.delay = delay
 }
 
-// Deny takes a verb for a resource from the role of the token, or gives it back.
+// Deny removes a verb for a resource from the token's role, or restores it.
 func (s *Server) Deny(verb, plural string, denied bool) {
 	s.set(verb, plural, denied)
 	if denied {
@@ -250,7 +250,7 @@ func (s *Server) Deny(verb, plural string, denied bool) {
 	}
 }
 
-// DenyLists does the same with the verb list, and watches go on.
+// DenyLists does the same with the verb list. Watches continue.
 func (s *Server) DenyLists(plural string, denied bool) { s.set("list", plural, denied) }
 
 func (s *Server) set(verb, plural string, denied bool) {

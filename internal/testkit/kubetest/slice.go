@@ -32,20 +32,20 @@ func ConfigMap(key, text string) Object {
 type Endpoint struct {
 	Addr  string
 	Zone  string
-	Pod   string    // UID; "": no pod is named
+	Pod   string    // UID; "" names no pod
 	State Condition // default Ready
 }
 
-// Condition is a pod's state in its life.
+// Condition is the state of a pod.
 type Condition int
 
-// The states of a pod, as the conditions of its endpoint say them.
+// The states of a pod, as the conditions of its endpoint express them.
 const (
 	Ready    Condition = iota // ready, serving
 	Starting                  // neither ready nor serving
 	Leaving                   // terminating, and still serving
 	Gone                      // terminating, and no longer serving
-	Unknown                   // without conditions, which stands for ready
+	Unknown                   // without conditions, which counts as ready
 )
 
 // Slice returns an EndpointSlice of a Service, with one port named grpc.

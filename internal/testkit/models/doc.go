@@ -4,13 +4,13 @@
 //	Budgets.tla    the calls beyond a quota while Redis is away and after failovers
 //	Permits.tla    the concurrent calls beyond a limit, likewise
 //
-// Each has failovers of Redis in it, and constants for what is assumed of Redis and for what the code does. A cfg file
-// has their values. checks.yaml lists what has to hold, and which promise breaks without an assumption or a part of
-// the code: an invariant that cannot fail proves nothing.
+// Each model includes failovers of Redis, and has constants for the assumptions about Redis and for properties of the
+// code. A cfg file sets their values. checks.yaml lists the invariants, and which of them breaks without an assumption
+// or a part of the code: an invariant that cannot fail proves nothing.
 //
-// The models leave out what internal/testkit/sim has: the change of a day or month, calls per second, and that no call
+// internal/testkit/sim covers what the models omit: the change of a day or month, calls per second, and that no call
 // runs after a denial.
 //
-// docs/run/security.md states the assumptions for operators. Who changes a script of the models' code changes the
-// model.
+// docs/run/security.md states the assumptions for operators. A change to a script of the modeled code requires the same
+// change to the model.
 package main

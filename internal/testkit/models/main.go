@@ -17,7 +17,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// dir has the models.
+// dir is the directory of the models.
 const dir = "internal/testkit/models"
 
 // check is one run of TLC.
@@ -25,13 +25,13 @@ type check struct {
 	Says   string            `yaml:"says"`
 	Model  string            `yaml:"model"`
 	With   map[string]string `yaml:"with"`   // constants
-	Checks string            `yaml:"checks"` // invariants; "": those of the model's cfg file
-	Breaks string            `yaml:"breaks"` // the invariant that does not hold; "": all hold
+	Checks string            `yaml:"checks"` // invariants; "" selects those of the model's cfg file
+	Breaks string            `yaml:"breaks"` // the invariant that breaks; "" if all hold
 }
 
 func main() {
-	jar := flag.String("jar", "", "the jar that has TLC")
-	run := flag.String("run", "", "only the checks whose model or text matches this regular expression")
+	jar := flag.String("jar", "", "path of the jar with TLC")
+	run := flag.String("run", "", "run only the checks whose model or text matches this regular expression")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := runAll(ctx, *jar, *run)
@@ -66,7 +66,7 @@ func runAll(ctx context.Context, jar, run string) error {
 		fmt.Printf("%-9s  %s (%s)\n", c.Model, c.Says, time.Since(began).Round(time.Second))
 	}
 	if ran == 0 {
-		return errors.New("no check was chosen")
+		return errors.New("no check was selected")
 	}
 	return errors.Join(failures...)
 }
@@ -81,7 +81,7 @@ func load(dir string) (all []check, err error) {
 	return all, decoder.Decode(&all)
 }
 
-// run runs TLC in a directory of its own, and compares what it finds.
+// run runs TLC in a separate directory and judges its result.
 func (c *check) run(ctx context.Context, jar string) error {
 	base, err := os.ReadFile(filepath.Join(dir, c.Model+".cfg"))
 	if err != nil {
@@ -125,10 +125,10 @@ func (c *check) configure(cfg string) (string, error) {
 // The exit codes of TLC.
 const (
 	completed = 0
-	violated  = 12 // an invariant
+	violated  = 12 // of an invariant
 )
 
-// judge compares what TLC found with what it should find.
+// judge compares the result of TLC with the expected one.
 func (c *check) judge(out string, err error) error {
 	code := completed
 	var exit *exec.ExitError

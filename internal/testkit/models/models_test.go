@@ -41,7 +41,7 @@ func TestChecksFitTheModels(t *testing.T) {
 	}
 }
 
-// TestJudge: only what a check expects of TLC is taken for it.
+// TestJudge: only the expected result of TLC passes a check.
 func TestJudge(t *testing.T) {
 	t.Parallel()
 	const holds, breaks = "Model checking completed. No error has been found.", "Invariant Once is violated."

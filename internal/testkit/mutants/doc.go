@@ -1,5 +1,5 @@
-// Command mutants checks that tests notice: it breaks one decision of the product at a time, runs the tests that should
-// fail, and reports the mutants that survive. `make mutants` runs it.
+// Command mutants checks that tests detect defects: it breaks one decision of the product at a time, runs the tests that
+// should fail, and reports the mutants that survive. `make mutants` runs it.
 //
 // The mutants are in the files testdata/mutants.yaml beside the tests of their packages. Each is a list of:
 //
@@ -12,7 +12,7 @@
 //	           all tests of the package
 //	survives:  why no test can fail, if none can: the mutant is then not run
 //
-// A mutant reaches the compiler by an overlay, so that the checkout stays as it is. One that does not compile is an
-// error, and so is one whose tests fail without it, or whose text no longer occurs: TestMutantsApply finds the latter
-// in every run of the tests.
+// The compiler gets a mutant as an overlay, so the checkout does not change. A mutant that does not compile is an error.
+// So is a mutant whose tests fail without it, or whose text no longer occurs. TestMutantsApply finds the latter in every
+// test run.
 package main

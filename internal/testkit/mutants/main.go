@@ -16,11 +16,11 @@ import (
 	"time"
 )
 
-// least is the share of mutants that tests have to notice, of those that can be noticed.
+// least is the share of detectable mutants that the tests must detect.
 const least = 0.95
 
 func main() {
-	run := flag.String("run", "", "only the mutants whose package or intent matches this regular expression")
+	run := flag.String("run", "", "run only the mutants whose package or intent matches this regular expression")
 	limit := flag.Duration("timeout", 10*time.Minute, "time for the tests of a mutant; one that hangs is noticed")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -83,10 +83,10 @@ func check(ctx context.Context, run string, limit time.Duration) error {
 	return nil
 }
 
-// baseline is the tests that pass without a mutant, by package and arguments.
+// baseline holds the tests that pass without a mutant, by package and arguments.
 type baseline map[string]bool
 
-// check runs the tests of a mutant without it: tests that fail anyway notice nothing.
+// check runs a mutant's tests without the mutant: a test that fails anyway detects nothing.
 func (b baseline) check(ctx context.Context, m *mutant, arguments string, limit time.Duration) error {
 	key := m.dir + " " + arguments
 	if b[key] {
@@ -100,7 +100,7 @@ func (b baseline) check(ctx context.Context, m *mutant, arguments string, limit 
 	return nil
 }
 
-// try reports whether one of the mutant's tests fails, which passes without it.
+// try reports whether a test that passes without the mutant fails with it.
 func (m *mutant) try(ctx context.Context, limit time.Duration, healthy baseline) (killed bool, err error) {
 	file, text, err := m.apply()
 	if err != nil {
@@ -133,20 +133,20 @@ func (m *mutant) try(ctx context.Context, limit time.Duration, healthy baseline)
 	return false, nil
 }
 
-// test runs tests, whose binary has no debug information: it takes a third less time to link.
+// test runs tests. Their binary has no debug information, which saves a third of the linking time.
 func (m *mutant) test(ctx context.Context, limit time.Duration, arguments ...string) ([]byte, error) {
 	return m.command(ctx, append([]string{"test", "-vet=off", "-ldflags=-w", "-failfast", "-timeout", limit.String()},
 		arguments...)...).CombinedOutput()
 }
 
-// command returns the go command in the mutant's package.
+// command returns a go command in the mutant's package.
 func (m *mutant) command(ctx context.Context, arguments ...string) *exec.Cmd {
 	c := exec.CommandContext(ctx, "go", arguments...)
 	c.Dir = m.dir
 	return c
 }
 
-// overlayOf writes what -overlay of the go command reads: a file's new text, and where it is.
+// overlayOf writes the file for the go command's -overlay flag, which replaces a file by its new text.
 func overlayOf(dir, file string, text []byte) (name string, err error) {
 	absolute, err := filepath.Abs(file)
 	if err != nil {

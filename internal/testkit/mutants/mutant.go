@@ -15,7 +15,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// list is where the mutants of a package are, relative to it.
+// list is the path of the mutants of a package, relative to it.
 const list = "testdata/mutants.yaml"
 
 // mutant is a broken decision.
@@ -85,7 +85,7 @@ func loadFile(path string) ([]mutant, error) {
 // lua reports whether the mutant changes a program in Lua.
 func (m *mutant) lua() bool { return filepath.Ext(m.File) == ".lua" }
 
-// apply returns the file that changes, and its new text.
+// apply returns the changed file and its new text.
 func (m *mutant) apply() (file string, text []byte, err error) {
 	if m.lua() {
 		return m.applyLua()
@@ -152,7 +152,7 @@ func (m *mutant) change(text []byte, place string) ([]byte, error) {
 	return bytes.Replace(text, []byte(m.Old), []byte(m.New), 1), nil
 }
 
-// find returns where the declaration of a name is in a source; to is 0 if it is not there.
+// find returns the position of a declaration in a source; to is 0 if it is missing.
 func find(source []byte, name string) (from, to int, err error) {
 	set := token.NewFileSet()
 	file, err := parser.ParseFile(set, "", source, 0)

@@ -19,7 +19,7 @@ import (
 // root is the folder of the module.
 const root = "../../.."
 
-// TestMutantsApply: the text of each mutant is still there, the result compiles, and the tests that are to notice it
+// TestMutantsApply: the text of each mutant still exists, the result compiles, and the tests that should detect it
 // exist.
 func TestMutantsApply(t *testing.T) {
 	t.Parallel()
@@ -48,10 +48,10 @@ func TestMutantsApply(t *testing.T) {
 	}
 }
 
-// compiler checks the types of packages, of which one file is another.
+// compiler type-checks packages with one file replaced.
 type compiler struct {
 	set      *token.FileSet
-	files    map[string]*ast.File // as they are on disk
+	files    map[string]*ast.File // as on disk
 	packages map[string][]string  // the files of a folder
 	config   types.Config
 }
@@ -85,7 +85,7 @@ func newCompiler(t *testing.T, all []mutant) *compiler {
 	return c
 }
 
-// check returns the first error of a folder's package if text is in the place of a file.
+// check returns the first error of a folder's package with text in place of a file.
 func (c *compiler) check(dir, file string, text []byte) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -113,14 +113,14 @@ func (c *compiler) check(dir, file string, text []byte) error {
 	return err
 }
 
-// missingTests returns the names in the arguments of a test run that no test has.
+// missingTests returns the test names in the arguments of a test run that do not exist.
 func missingTests(t *testing.T, names map[string][]string, dir, arguments string) (missing []string) {
 	t.Helper()
 	run, place := "", "."
 	for i, all := 0, strings.Fields(arguments); i < len(all); i++ {
 		if all[i] == "-run" {
 			i++
-			run, _, _ = strings.Cut(all[i], "/") // the names of subtests are those of their cases
+			run, _, _ = strings.Cut(all[i], "/") // subtests are named by their cases
 		} else {
 			place = all[i]
 		}
@@ -163,8 +163,8 @@ func testNames(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// TestAMutant: a mutant is noticed by a test that looks, and survives one that does not.
-// A test that fails anyway notices nothing.
+// TestAMutant: a mutant is detected by a test that checks the decision, and survives one that does not. A test that
+// fails anyway detects nothing.
 func TestAMutant(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -209,7 +209,7 @@ func TestAMutant(t *testing.T) {
 	}
 }
 
-// TestAMutantThatDoesNotApply: a text that occurs twice or never, and a function that is not there, are errors.
+// TestAMutantThatDoesNotApply: a text that occurs twice or never, and a missing function, are errors.
 func TestAMutantThatDoesNotApply(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

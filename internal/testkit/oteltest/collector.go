@@ -30,7 +30,7 @@ type Span struct {
 	Resource          map[string]string // attributes of the process
 }
 
-// Events returns the names of its events, each with the value of its first attribute.
+// Events returns the names of the span's events, each with the value of its first attribute.
 func (s *Span) Events() (all []string) {
 	for _, e := range s.GetEvents() {
 		name := e.GetName()
@@ -51,7 +51,7 @@ type Collector struct {
 	mu      sync.Mutex
 	spans   []*Span
 	fails   error
-	hold    chan struct{} // not nil: requests wait until it is closed
+	hold    chan struct{} // if not nil, requests wait until it is closed
 	headers []string      // of requests: "authorization"
 	news    chan struct{} // closed, and replaced, by every request
 }

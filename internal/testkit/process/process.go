@@ -41,12 +41,12 @@ func Start(t TB, cmd *exec.Cmd) *Process {
 	}
 	go func() {
 		defer close(p.exited)
-		_ = cmd.Wait() // killed, or detected by the wait for a response
+		_ = cmd.Wait() // killed; otherwise the wait for a response notices it
 	}()
 	check.Cleanup(t, func() {
 		p.Kill()
 		if t.Failed() {
-			t.Logf("%s wrote, at last:\n%s", name, p.Output())
+			t.Logf("last output of %s:\n%s", name, p.Output())
 		}
 	})
 	return p

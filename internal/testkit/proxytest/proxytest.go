@@ -1,4 +1,4 @@
-// Package proxytest runs nginx and haproxy, as they are by default, in front of servers of tests.
+// Package proxytest runs nginx and haproxy, with their defaults, in front of servers of tests.
 package proxytest
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/process"
 )
 
-// proxies are the programs, with what is not a default in their configuration: the address of the upstream, and files
+// proxies lists the programs with the non-default parts of their configuration: the address of the upstream, and files
 // in a directory of the test. %[1]s is the directory and %[2]s the address.
 var proxies = map[string]struct { //nolint:gochecknoglobals // a table
 	config string
@@ -49,8 +49,8 @@ backend gateway
 `, []string{"-db", "-f"}},
 }
 
-// Each runs a test with each proxy in front of the server at the address upstream. Requests of the client pass the
-// proxy, whatever address they name.
+// Each runs a test with each proxy in front of the server at the address upstream. Requests of the client go through
+// the proxy, whatever address they name.
 func Each(t *testing.T, upstream string, test func(t *testing.T, client *http.Client)) {
 	t.Helper()
 	for name := range proxies {
@@ -58,7 +58,7 @@ func Each(t *testing.T, upstream string, test func(t *testing.T, client *http.Cl
 	}
 }
 
-// start runs a proxy until the test ends. Clients reach it at a unix socket, which no other program takes.
+// start runs a proxy until the test ends. It listens on a Unix socket, which no other program uses.
 func start(t *testing.T, name, upstream string) *http.Client {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "proxy") // the path of a socket has at most 107 bytes

@@ -11,15 +11,15 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// Stream is a response that is read piece by piece.
+// Stream is a response that is read in pieces.
 type Stream struct {
-	Decode func([]byte) []byte // what has arrived, as Until looks at it; nil: as it is
+	Decode func([]byte) []byte // decodes the received bytes for Until; nil leaves them as they are
 
 	body io.Reader
 	got  []byte
 }
 
-// Open sends a request. It returns when the response has begun.
+// Open sends a request and returns when the response has begun.
 func Open(t *testing.T, client *http.Client, req *http.Request) *Stream {
 	t.Helper()
 	resp, err := client.Do(req)
@@ -28,7 +28,7 @@ func Open(t *testing.T, client *http.Client, req *http.Request) *Stream {
 	return &Stream{body: resp.Body}
 }
 
-// Until reads until a text has arrived. A stream that has only heartbeats ends it in time.
+// Until reads until a text has arrived. It fails after check.Patience, even if heartbeats keep arriving.
 func (s *Stream) Until(t *testing.T, text string) {
 	t.Helper()
 	began := time.Now()

@@ -14,14 +14,14 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// Conn is one end of a connection. It is for one reader and one writer at a time.
+// Conn is one end of a connection. It supports one reader and one writer at a time.
 type Conn struct {
 	net.Conn
 	Timeout time.Duration // of one write or one frame read; New sets 30 s
 
 	in  *bufio.Reader
 	enc *hpack.Encoder
-	buf bytes.Buffer // enc writes into it
+	buf bytes.Buffer // enc writes to it
 	dec *hpack.Decoder
 }
 
@@ -41,8 +41,8 @@ func Dial(addr string) (*Conn, error) {
 	return New(nc), nil
 }
 
-// Greet does a client's handshake: it sends the preface and SETTINGS, reads the server's SETTINGS, and both
-// are acknowledged.
+// Greet performs a client's handshake: it sends the preface and SETTINGS, reads the server's SETTINGS, and exchanges
+// acknowledgements.
 func (c *Conn) Greet(settings ...Setting) error {
 	b := Settings(settings...).Append([]byte(Preface))
 	if err := c.WriteBytes(b); err != nil {
@@ -116,7 +116,7 @@ func (c *Conn) WriteBytes(b []byte) error {
 	return err
 }
 
-// Read reads the next frame; its payload is the caller's.
+// Read reads the next frame. The caller owns its payload.
 func (c *Conn) Read() (Frame, error) {
 	if err := c.SetReadDeadline(time.Now().Add(c.Timeout)); err != nil {
 		return Frame{}, err

@@ -13,18 +13,18 @@ import (
 // Recipe is a section of the document.
 type Recipe struct {
 	Title string
-	Files int // that the section states
+	Files int // as stated in the section
 	Edits []Edit
 }
 
 // Edit is a block of code: a new file, or a change of one.
 type Edit struct {
 	File  string
-	Text  string // of the whole file; "": it changes
+	Text  string // of the whole file; "" for a change
 	Hunks []Hunk
 }
 
-// Hunk replaces lines, which are compared without the space at their ends.
+// Hunk replaces lines. Trailing space is ignored in the comparison.
 type Hunk struct{ Old, New []string }
 
 var (

@@ -15,14 +15,14 @@ import (
 	"github.com/capgate/capgate/internal/testkit/recipes"
 )
 
-// root is the repository's, seen from this package.
+// root is the root of the repository, relative to this package.
 const root = "../../.."
 
-// followed are the packages that a recipe's result builds, and whose tests it runs, by its title.
+// followed lists, by the title of a recipe, the packages to build and test after following it.
 var followed = map[string]struct {
 	generate    func(*scratch)
-	test, build string // packages; "": none
-	run         string // of the tests; "": all
+	test, build string // packages; "" for none
+	run         string // pattern of the tests; "" for all
 }{
 	"A filter":                 {test: "gateway/filter/toollog", build: "gateway"},
 	"A front door":             {test: "gateway/frontdoor/echo", build: "gateway/frontdoor"},
@@ -115,13 +115,13 @@ func newScratch(t *testing.T) *scratch {
 	return s
 }
 
-// sources are the files that compilers and generators read, by the ends of their names.
+// sources lists the suffixes of the files that compilers and generators read.
 var sources = []string{".go", ".proto", ".json", ".yaml", ".md", ".mod", ".sum", ".acl"}
 
-// unchanged is the time of files that are as they were copied.
+// unchanged is the modification time of copied files.
 var unchanged = time.Unix(1, 0)
 
-// build runs the go command with the files of the scratch copy in place of the repository's: packages that did not
+// build runs the go command with the files of the copy in place of the repository's, so that packages that did not
 // change come from the build cache.
 func (s *scratch) build(command string, arguments ...string) {
 	s.Helper()
@@ -178,7 +178,7 @@ func (s *scratch) formatted(name string) {
 	}
 }
 
-// describe writes the schema and the reference of the configuration.
+// describe generates the schema and the reference of the configuration.
 func (s *scratch) describe() {
 	s.Helper()
 	program := filepath.Join(filepath.Dir(s.dir), "generate")
@@ -187,7 +187,7 @@ func (s *scratch) describe() {
 	s.changed("internal/config/schema.json", "docs/run/configuration.md")
 }
 
-// keys writes the table of keys for operators, and the rights of Redis users.
+// keys generates the table of keys for operators, and the permissions of Redis users.
 func (s *scratch) keys() {
 	s.Helper()
 	program := filepath.Join(filepath.Dir(s.dir), "generate")
@@ -196,7 +196,7 @@ func (s *scratch) keys() {
 	s.changed("docs/run/keys.md", "deploy/redis/users.acl")
 }
 
-// protos writes the Go code of the protos.
+// protos generates the Go code of the protos.
 func (s *scratch) protos() {
 	s.Helper()
 	tools, err := filepath.Glob(root + "/bin/tools/protoc-*/ok")
@@ -218,7 +218,7 @@ func (s *scratch) protos() {
 		"proto/capgate/v1/summary.pb.gw.go")
 }
 
-// changed checks that generated files are others than the repository's.
+// changed checks that generated files differ from the repository's.
 func (s *scratch) changed(names ...string) {
 	s.Helper()
 	for _, name := range names {

@@ -16,7 +16,7 @@ type Cluster struct {
 	nodes []*node
 }
 
-// StartCluster runs a Cluster until the test ends. It returns when each node knows all.
+// StartCluster runs a Cluster until the test ends. It returns when each node knows all others.
 func StartCluster(t TB) *Cluster {
 	t.Helper()
 	c := &Cluster{}
@@ -72,7 +72,7 @@ func (c *Cluster) NodeOf(t TB, key string) int {
 // Kill ends a node at once. The others do not notice during a test.
 func (c *Cluster) Kill(i int) { c.nodes[i].process.Kill() }
 
-// Freeze stops a node: connections stay, without responses.
+// Freeze stops a node: connections stay open, without responses.
 func (c *Cluster) Freeze(t TB, i int) {
 	t.Helper()
 	c.nodes[i].process.Signal(t, syscall.SIGSTOP)

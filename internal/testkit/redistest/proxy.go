@@ -9,7 +9,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// Proxy forwards to a server, from a port of 127.0.0.1 that stays the same.
+// Proxy forwards to a server, from a fixed port of 127.0.0.1.
 type Proxy struct {
 	Addr string // host:port
 
@@ -27,7 +27,7 @@ type Proxy struct {
 
 // hole is a black hole for bytes.
 type hole struct {
-	of   func(client net.Conn) bool // its clients; nil: all
+	of   func(client net.Conn) bool // selects clients; nil for all
 	ends chan struct{}              // closed at its end
 }
 
@@ -51,8 +51,8 @@ func serve(t TB, listener net.Listener, network, target string) *Proxy {
 	return p
 }
 
-// Delay delays everything that is sent to the server by d: each command, if clients wait for its response
-// before the next one.
+// Delay delays everything that is sent to the server by d: each command, if clients wait for its response before the
+// next one.
 func (p *Proxy) Delay(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -62,7 +62,7 @@ func (p *Proxy) Delay(d time.Duration) {
 // BlackHole drops all bytes, but accepts connections, until Heal.
 func (p *Proxy) BlackHole() { p.BlackHoleOf(nil) }
 
-// BlackHoleOf returns a BlackHole for the clients whose connections of selects.
+// BlackHoleOf is BlackHole for the clients whose connections of selects.
 func (p *Proxy) BlackHoleOf(of func(client net.Conn) bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -113,7 +113,7 @@ func (p *Proxy) accept() {
 	}
 }
 
-// keep records a connection for Cut, or closes it.
+// keep registers a connection for Cut, or closes it.
 func (p *Proxy) keep(c net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -146,7 +146,7 @@ func (p *Proxy) carry(client net.Conn) {
 	answers.Wait()
 }
 
-// copy forwards bytes until either side is closed, and closes the other. It calls wait before each write.
+// copy forwards bytes until either side is closed, then closes the other. It calls wait before each write.
 func (p *Proxy) copy(to io.WriteCloser, from io.ReadCloser, wait func()) {
 	defer to.Close()
 	defer from.Close()

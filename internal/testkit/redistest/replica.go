@@ -40,7 +40,7 @@ func (r *Replicated) Lag() { r.link.BlackHole() }
 // CatchUp ends a Lag.
 func (r *Replicated) CatchUp() { r.link.Heal() }
 
-// Promote kills the master, and makes the replica the master. It returns its address.
+// Promote kills the master, promotes the replica, and returns its address.
 func (r *Replicated) Promote() string {
 	r.t.Helper()
 	r.master.process.Kill()

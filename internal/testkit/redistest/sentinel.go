@@ -11,14 +11,14 @@ import (
 // masterName is the master's name at Sentinel.
 const masterName = "mymaster"
 
-// Sentinel is a master with a replica, and a Sentinel that watches both.
+// Sentinel is a master with a replica, and a Sentinel that monitors them.
 type Sentinel struct {
 	t        TB
 	servers  [2]*node
 	sentinel *node
 }
 
-// StartSentinel runs all until the test ends. It returns when the replica can become the master.
+// StartSentinel runs them until the test ends. It returns when the replica can be promoted.
 func StartSentinel(t TB) *Sentinel {
 	t.Helper()
 	s := &Sentinel{t: t}
@@ -42,8 +42,8 @@ func StartSentinel(t TB) *Sentinel {
 	return s
 }
 
-// inMemory returns a directory in memory, or the given one where there is none. Sentinel synchronizes its file, and
-// takes the wait for a busy disk for a jump of the clock: it then does nothing for 30 s.
+// inMemory returns a directory in memory, or the given one if there is none. Sentinel syncs its file to disk, and
+// mistakes the wait for a busy disk for a jump of the clock: it then does nothing for 30 s.
 func inMemory(t TB, dir string) string {
 	t.Helper()
 	memory, err := os.MkdirTemp("/dev/shm", "sentinel")
@@ -72,7 +72,7 @@ func (s *Sentinel) Do(t TB, args ...any) {
 	}
 }
 
-// Failover kills the master and returns when the replica is the master, also for Sentinel. It works once.
+// Failover kills the master and returns when the replica is the master, also according to Sentinel. It works once.
 func (s *Sentinel) Failover() {
 	s.t.Helper()
 	s.servers[0].process.Kill()

@@ -79,20 +79,20 @@ func answers(t TB, p *process.Process, c *redis.Client) bool {
 	}
 }
 
-// Kill ends the server at once; connections break, and new ones do.
+// Kill ends the server at once. Existing connections break, and new ones fail.
 func (s *Server) Kill() {
 	s.process.Kill()
 	_ = os.Remove(s.socket)
 }
 
-// Restart kills the server, unless it was killed, and starts it without data.
+// Restart kills the server, if it is running, and starts it without data.
 func (s *Server) Restart() {
 	s.t.Helper()
 	s.Kill()
 	s.start()
 }
 
-// Freeze stops the process: connections stay, without responses.
+// Freeze stops the process: connections stay open, without responses.
 func (s *Server) Freeze() {
 	s.t.Helper()
 	s.process.Signal(s.t, syscall.SIGSTOP)
@@ -104,7 +104,7 @@ func (s *Server) Thaw() {
 	s.process.Signal(s.t, syscall.SIGCONT)
 }
 
-// Fill makes the server refuse writes, as with full memory.
+// Fill makes the server reject writes, as if its memory were full.
 func (s *Server) Fill() {
 	s.t.Helper()
 	s.Do("CONFIG", "SET", "maxmemory", "1", "maxmemory-policy", "noeviction")
@@ -116,7 +116,7 @@ func (s *Server) Relieve() {
 	s.Do("CONFIG", "SET", "maxmemory", "0")
 }
 
-// Do sends a command around the proxy and returns the answer.
+// Do sends a command that bypasses the proxy, and returns the response.
 func (s *Server) Do(args ...any) any {
 	s.t.Helper()
 	got, err := s.direct.Do(context.Background(), args...).Result()

@@ -23,7 +23,7 @@ type node struct {
 
 func (n *node) addr() string { return net.JoinHostPort(n.host, n.port) }
 
-// startNode runs name on a free port. args get the port and another free one.
+// startNode runs name on a free port. args receives the port and another free one.
 func startNode(t TB, name string, args func(dir, port, other string) []string) *node {
 	t.Helper()
 	for range 20 {
@@ -52,7 +52,7 @@ func ours(n *node) bool {
 	return err == nil && strings.Contains(info, "process_id:"+strconv.Itoa(n.process.PID())+"\r")
 }
 
-// freePort returns a port that was free, below the ephemeral range, from which the kernel assigns others.
+// freePort returns a free port below the ephemeral range, from which the kernel assigns ports to others.
 func freePort(t TB) string {
 	t.Helper()
 	for range 100 {
@@ -66,7 +66,7 @@ func freePort(t TB) string {
 	return ""
 }
 
-// do sends a command and returns the answer.
+// do sends a command and returns the response.
 func (n *node) do(t TB, args ...any) any {
 	t.Helper()
 	got, err := n.direct.Do(context.Background(), args...).Result()

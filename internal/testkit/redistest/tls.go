@@ -6,7 +6,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/certtest"
 )
 
-// TLS is another way to the server, with TLS. The certificate, which authority has signed, is for 127.0.0.1.
+// TLS is another route to the server, over TLS. The certificate is for 127.0.0.1 and signed by authority.
 func (s *Server) TLS() (p *Proxy, authority []byte) {
 	s.t.Helper()
 	by := certtest.New(s.t)

@@ -12,20 +12,20 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// The forms of streams.
+// Content types of streams.
 const (
 	EventStream = "text/event-stream"
 	JSONLines   = "application/x-ndjson"
 )
 
-// Answer is the whole answer to a request.
+// Answer is a complete response.
 type Answer struct {
 	Status int
 	Header http.Header
 	Body   string
 }
 
-// Send makes one request; header holds names and values in turn.
+// Send sends one request. header holds alternating names and values.
 func Send(t testing.TB, web *httptest.Server, method, path, body string, header ...string) Answer {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, web.URL+path, strings.NewReader(body))
@@ -41,7 +41,7 @@ func Send(t testing.TB, web *httptest.Server, method, path, body string, header 
 	return Answer{resp.StatusCode, resp.Header, string(got)}
 }
 
-// ProblemOf returns the problem in an answer; the test fails if there is none.
+// ProblemOf returns the problem in a response. The test fails if there is none.
 func ProblemOf(t testing.TB, a Answer) problem.Problem {
 	t.Helper()
 	var p problem.Problem

@@ -17,7 +17,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/clienttest"
 )
 
-// Serve serves a front door whose gateway is a gRPC server alone. Both end with the test.
+// Serve serves a front door with a gRPC server in place of the gateway. Both end with the test.
 func Serve(t testing.TB, register func(*grpc.Server), cfg rest.Config) *httptest.Server {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -37,7 +37,7 @@ func Handler(t testing.TB, register func(*grpc.Server), cfg rest.Config) http.Ha
 	}))
 }
 
-// before is a front door before a gRPC server that listens.
+// before returns a front door in front of a listening gRPC server.
 func before(t testing.TB, ln net.Listener, register func(*grpc.Server), cfg rest.Config,
 	dial ...grpc.DialOption) http.Handler {
 	t.Helper()

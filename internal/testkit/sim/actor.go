@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Actor is a user of the product, on a goroutine of its own.
+// Actor is a user of the product, on its own goroutine.
 type Actor struct {
 	*rand.Rand
 
@@ -14,7 +14,7 @@ type Actor struct {
 	w    *Simulation
 }
 
-// Go starts an actor. The run ends when f has returned for all of them.
+// Go starts an actor. The run ends when f has returned for all actors.
 func (w *Simulation) Go(name string, f func(a *Actor)) {
 	w.mu.Lock()
 	w.alive++
@@ -32,16 +32,15 @@ func (w *Simulation) Go(name string, f func(a *Actor)) {
 
 type actorKey struct{}
 
-// As returns a context for what a replica does for the actor.
+// As returns a context for work that a replica does for the actor.
 func (a *Actor) As(ctx context.Context) context.Context {
 	return context.WithValue(ctx, actorKey{}, a.name)
 }
 
-// Turn waits until it is this actor's turn. It returns false at the end of the run, or with ctx.
+// Turn waits for this actor's turn. It returns false at the end of the run, or with ctx.
 func (a *Actor) Turn(ctx context.Context, what string) bool { return a.TurnWhen(ctx, what, nil) }
 
-// Pause lets the actor do nothing for a random time below a maximum. It returns false at the end of the run, or with
-// ctx.
+// Pause pauses the actor for a random time below a maximum. It returns false at the end of the run, or with ctx.
 func (a *Actor) Pause(ctx context.Context, most time.Duration) bool {
 	t := time.NewTimer(time.Duration(a.Int64N(int64(most))))
 	defer t.Stop()
@@ -55,7 +54,7 @@ func (a *Actor) Pause(ctx context.Context, most time.Duration) bool {
 	return false
 }
 
-// TurnWhen is Turn for a step that is possible only while a condition holds; nil: always.
+// TurnWhen is Turn for a step that requires a condition; nil means always.
 func (a *Actor) TurnWhen(ctx context.Context, what string, possible func() bool) bool {
 	e := &Event{Key: a.name + ": " + what, cause: a.name}
 	if possible != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// finally checks that all is well after the faults: each replica creates, waits for an answer of another one, and
-// redeems.
+// finally checks that everything works after the faults: each replica creates an approval, waits for an answer at
+// another replica, and redeems it.
 func (p *approvalsRun) finally(a *sim.Actor) {
 	for i, r := range p.replicas {
 		other := p.replicas[(i+1)%len(p.replicas)]

@@ -12,26 +12,26 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// ledger is what callers and approvers know of all approvals, by which their invariants are checked.
+// ledger records what callers and approvers know of all approvals. The invariants are checked against it.
 type ledger struct {
 	w *sim.Simulation
 
 	mu       sync.Mutex
 	all      map[string]*entry
-	sessions []time.Duration // when answers for the session began
+	sessions []time.Duration // times at which answers for the session began
 	fresh    []redemption    // not yet compared with Redis
-	recent   bool            // a call began to run, and there was no failover since
-	empties  int             // how often Redis lost its data
+	recent   bool            // a call began to run after the last failover
+	empties  int             // number of times that Redis lost its data
 	used     int             // redemptions before the faults end
-	anew     int             // those after Redis had lost its data
+	anew     int             // redemptions after Redis had lost its data
 }
 
-// entry is what is known of an approval.
+// entry is what callers and approvers know of an approval.
 type entry struct {
 	call     int
 	approved bool                              // an approval was attempted
-	running  int                               // redemptions that were not given back
-	answers  map[approvals.State]time.Duration // accepted answers, by their end
+	running  int                               // redemptions that were not returned
+	answers  map[approvals.State]time.Duration // times of accepted answers
 }
 
 type redemption struct {
@@ -108,7 +108,7 @@ func (l *ledger) covered(all []approvals.Approval, s approvals.State) {
 	}
 }
 
-// redeemed records a redemption that began at a time, by a call.
+// redeemed records a call's redemption, which began at a time.
 func (l *ledger) redeemed(id string, began time.Duration, by int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -157,7 +157,7 @@ func (l *ledger) ran() bool {
 	return l.recent
 }
 
-// forget drops answers that a failover may have forgotten.
+// forget removes answers that a failover may have lost.
 func (l *ledger) forget(since time.Time, _ int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -168,14 +168,15 @@ func (l *ledger) forget(since time.Time, _ int) {
 	}
 }
 
-// emptied records that Redis has lost its data. What holds of approvals goes on: those that it had are unknown to it.
+// emptied records that Redis has lost its data. What is known of approvals remains; Redis no longer has the earlier
+// ones.
 func (l *ledger) emptied() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.empties++
 }
 
-// check compares the last redemptions with their records.
+// check compares the latest redemptions with their records.
 func (l *ledger) check(field func(id, name string) string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

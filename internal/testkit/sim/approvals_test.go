@@ -18,10 +18,10 @@ const (
 	sessionHeld = 2 * time.Second // in memory
 )
 
-// TestApprovals: whatever happens to replicas and to Redis, an approval is redeemed once, by the call that was
-// approved, in time, and not after a denial. Every operation ends, and when the faults end, everything works again.
+// TestApprovals: under all faults of replicas and Redis, an approval is redeemed once, by the approved call, in time,
+// and not after a denial. Every operation ends, and after the faults, everything works again.
 //
-// This holds also where Redis is full for a time, or restarts without its data, and calls run after that.
+// This also holds if Redis is full for a time, or restarts without its data, and calls run after that.
 func TestApprovals(t *testing.T) {
 	var all approvalsTally
 	check(t, func(w *sim.Simulation) { all.add(playApprovalsOf(w).ledger) })
@@ -34,9 +34,9 @@ func TestApprovals(t *testing.T) {
 // approvalsTally counts runs and redemptions.
 type approvalsTally struct {
 	runs    int
-	emptied int // those in which Redis lost its data
+	emptied int // runs in which Redis lost its data
 	used    int // redemptions before the faults end
-	anew    int // those after Redis had lost its data
+	anew    int // redemptions after Redis had lost its data
 }
 
 func (n *approvalsTally) add(l *ledger) {
@@ -67,7 +67,7 @@ func playApprovalsOf(w *sim.Simulation) *approvalsRun {
 		}
 		return k, k.Run
 	})
-	most := uint64(20) // commands that the replica of Redis gets at a time
+	most := uint64(20) // commands that the replica of Redis receives at a time
 	lags := w.Seed%3 == 0
 	if lags {
 		most = 1
@@ -79,7 +79,7 @@ func playApprovalsOf(w *sim.Simulation) *approvalsRun {
 		case !lags:
 			return p.faults(p.ledger.forget, p.ledger.emptied)
 		case p.redis.Lag() > 0 && p.ledger.ran():
-			return []sim.Event{p.failover(p.ledger.forget)} // it could forget that a call runs
+			return []sim.Event{p.failover(p.ledger.forget)} // a failover could lose the record that a call runs
 		}
 		return nil
 	}
@@ -153,7 +153,7 @@ func (p *approvalsRun) wait(a *sim.Actor, id string) {
 	})
 }
 
-// redeem redeems an approval a few times, sometimes with other arguments, and may give it back.
+// redeem redeems an approval a few times, sometimes with other arguments, and may return it.
 func (p *approvalsRun) redeem(a *sim.Actor, id string, n int) {
 	for left := 1 + a.IntN(4); left > 0; left-- {
 		with := n
@@ -226,7 +226,7 @@ func (p *approvalsRun) approver(a *sim.Actor) {
 	}
 }
 
-// check compares the last redemptions with what Redis has.
+// check compares the latest redemptions with the data in Redis.
 func (p *approvalsRun) check() error {
 	m := p.redis.Master()
 	return p.ledger.check(func(id, field string) string { return m.HGet("cg:{acme:approvals}:record:"+id, field) })

@@ -21,7 +21,7 @@ type cluster[P any] struct {
 	replicas []*replica[P]
 }
 
-// newCluster starts replicas. start makes a replica of a store; name is of this life of it.
+// newCluster starts replicas. start creates a replica on a store; name identifies its current life.
 func newCluster[P any](w *sim.Simulation, n int,
 	start func(ctx context.Context, s *redisstore.Store, name string) (part P, run func(context.Context)),
 ) *cluster[P] {
@@ -33,13 +33,13 @@ func newCluster[P any](w *sim.Simulation, n int,
 	return c
 }
 
-// copies lets the copy of Redis get commands, up to a number at a time.
+// copies sends commands to the copy of Redis, up to a number at a time.
 func (c *cluster[P]) copies(most uint64) {
 	c.Always("redis: its replica gets commands", func() bool { return c.redis.Lag() == 0 },
 		func() { c.redis.Replicate(1 + c.Draw("replicate")%most) })
 }
 
-// end ends the run, and waits for all replicas.
+// end ends the run and waits for all replicas.
 func (c *cluster[P]) end() {
 	c.stop()
 	c.Stop()
@@ -49,8 +49,8 @@ func (c *cluster[P]) end() {
 	c.redis.Close()
 }
 
-// at calls f for an actor with a replica that is up, and checks that it ends in time. f's result is lost if the replica
-// crashes meanwhile: then at returns false.
+// at calls f for an actor with a replica that is up, and checks that it ends in time. If the replica crashes meanwhile,
+// the result of f is lost and at returns false.
 func (c *cluster[P]) at(a *sim.Actor, r *replica[P], what string, limit time.Duration,
 	f func(ctx context.Context, part P),
 ) bool {
@@ -67,10 +67,10 @@ func (c *cluster[P]) at(a *sim.Actor, r *replica[P], what string, limit time.Dur
 	if took := c.Now() - began; took > limit {
 		c.Fail("%s at %s took %v", what, r.name, took)
 	}
-	return r.now() == l // which a crash decides before any connection breaks
+	return r.now() == l // a crash decides this before any connection breaks
 }
 
-// turn waits until it is an actor's turn, and a replica is up.
+// turn waits for an actor's turn and for a replica that is up.
 func (c *cluster[P]) turn(a *sim.Actor, what string) bool {
 	return a.TurnWhen(c.ctx, what, func() bool { return len(c.up()) > 0 })
 }
@@ -85,7 +85,7 @@ func (c *cluster[P]) up() (all []*replica[P]) {
 	return all
 }
 
-// some returns a replica, one that is up if there is any.
+// some returns a replica, preferably one that is up.
 func (c *cluster[P]) some(a *sim.Actor) *replica[P] {
 	all := c.up()
 	if len(all) == 0 {
@@ -94,8 +94,8 @@ func (c *cluster[P]) some(a *sim.Actor) *replica[P] {
 	return all[a.IntN(len(all))]
 }
 
-// faults are what may happen to replicas and to Redis now. failedOver is called after a failover, which has forgotten
-// the commands since a time, and emptied when Redis has lost its data.
+// faults returns the possible faults of replicas and Redis. failedOver is called after a failover, which has lost the
+// commands since a time, and emptied after Redis has lost its data.
 func (c *cluster[P]) faults(failedOver func(since time.Time, forgotten int), emptied func()) (all []sim.Event) {
 	for _, r := range c.replicas {
 		all = append(all, r.faults()...)

@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// Wire describes the connections of one kind.
+// Wire describes one kind of connection.
 type Wire struct {
-	// Describe makes a line of bytes for the trace; nil: their number.
+	// Describe formats bytes for the trace; nil selects their number.
 	Describe func([]byte) string
-	// Cut delivers bytes in pieces of any size. Otherwise what one Write wrote arrives together.
+	// Cut delivers bytes in pieces of any size. Otherwise, the bytes of one Write arrive together.
 	Cut bool
-	// Buffer is the number of bytes on their way in one direction, above which Write waits; 0: any.
+	// Buffer is the number of bytes in flight per direction, above which Write waits; 0 means no limit.
 	Buffer int
-	// Arrived is called with the bytes that arrive at the server, on the driver's goroutine; nil: not.
+	// Arrived is called on the driver's goroutine with the bytes that arrive at the server; optional.
 	Arrived func(server *Conn, p []byte)
 }
 
@@ -27,25 +27,25 @@ type Wire struct {
 type Conn struct {
 	w    *Simulation
 	wire *Wire
-	name string // of the direction from this end to its peer
+	name string // name of the direction from this end to its peer
 	peer *Conn
 	site *Site
-	// number is of both ends, in the order in which the site's connections were made.
+	// number is shared by both ends: it counts the connections of the site.
 	number int
 
-	mu       *sync.Mutex // of both ends
+	mu       *sync.Mutex // shared by both ends
 	changed  sync.Cond
 	received []byte
-	err      error // of further reads
-	broken   error // of further writes
+	err      error // error of further reads
+	broken   error // error of further writes
 	read     deadline
 	write    deadline
 
-	sent    [][]byte // chunks on their way to the peer; nil is the end
-	bytes   int      // of them
-	pending *Event   // the arrival of the first one
-	last    string   // description of the last chunk that was written
-	cause   string   // of it
+	sent    [][]byte // chunks in flight to the peer; nil marks the end
+	bytes   int      // total size of sent
+	pending *Event   // arrival of the first chunk
+	last    string   // description of the last written chunk
+	cause   string   // its cause
 }
 
 type deadline struct {
@@ -105,7 +105,7 @@ func (c *Conn) Write(p []byte) (int, error) {
 	}
 }
 
-// Close implements net.Conn. What was written still arrives.
+// Close implements net.Conn. Written bytes still arrive.
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -116,7 +116,7 @@ func (c *Conn) Close() error {
 	return nil
 }
 
-// send puts a chunk on its way. The caller holds mu.
+// send appends a chunk to those in flight. The caller holds mu.
 func (c *Conn) send(p []byte) {
 	c.sent, c.bytes, c.cause = append(c.sent, p), c.bytes+len(p), c.w.reason()
 	if c.pending == nil {
@@ -143,10 +143,10 @@ func (c *Conn) expect() {
 	c.w.add(c.pending)
 }
 
-// context tells connections of one site apart by what they are used for.
+// context distinguishes the connections of one site by their use.
 func (c *Conn) context() string { return strings.Join([]string{c.peer.last, c.last}, "\x00") }
 
-// use says what the connection was used for last.
+// use returns the last use of the connection.
 func (c *Conn) use() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -190,7 +190,7 @@ func (c *Conn) arrive() {
 
 func (c *Conn) isServer() bool { return strings.Contains(c.name, " ← ") }
 
-// Reset breaks the connection for both ends. What is on its way is lost.
+// Reset breaks the connection for both ends. Bytes in flight are lost.
 func (c *Conn) Reset() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -14,9 +14,9 @@ import (
 type healthFeed struct {
 	stop   func()
 	lost   bool
-	queue  []health.Event // on their way
-	cancel func()         // the arrival of the first one; nil if there is none
-	last   *health.Event  // that arrived
+	queue  []health.Event // in flight
+	cancel func()         // cancels the arrival of the first event; nil if there is none
+	last   *health.Event  // the last one that arrived
 }
 
 // subscribe watches the store, as Prober.follow does. wait is the time until the next attempt.
@@ -36,7 +36,7 @@ func (l *healthLife) subscribe(wait time.Duration) {
 	})
 }
 
-// next lets the first event arrive.
+// next delivers the first event.
 func (f *healthFeed) next(l *healthLife) {
 	if f.cancel != nil || f.lost || len(f.queue) == 0 {
 		return
@@ -51,7 +51,7 @@ func (f *healthFeed) next(l *healthLife) {
 		})
 }
 
-// lose ends the subscription. What is on its way is lost.
+// lose ends the subscription. Events in flight are lost.
 func (f *healthFeed) lose(l *healthLife) {
 	if f == nil || f.lost {
 		return
@@ -73,7 +73,7 @@ func (f *healthFeed) miss() {
 	}
 }
 
-// repeat delivers the last event once more.
+// repeat delivers the last event again.
 func (f *healthFeed) repeat(l *healthLife) {
 	if f != nil && f.last != nil && !f.lost {
 		f.queue = append(f.queue, *f.last)
@@ -90,7 +90,7 @@ func (l *healthLife) noticeLoss() {
 	})
 }
 
-// describe says what is published, in a fixed order.
+// describe formats an event, in a fixed order.
 func describe(reports []health.Report) string {
 	all := make([]string, len(reports))
 	for i, r := range reports {
@@ -104,7 +104,7 @@ func describe(reports []health.Report) string {
 	return "publish " + strings.Join(all, ", ")
 }
 
-// canceller holds the functions that cancel what a life waits for. Timers use it, and the driver.
+// canceller holds the functions that cancel the pending events of a life. Timers and the driver use it.
 type canceller struct {
 	mu  sync.Mutex
 	all map[*func()]struct{}

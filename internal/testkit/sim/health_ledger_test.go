@@ -9,21 +9,21 @@ import (
 	"github.com/capgate/capgate/health"
 )
 
-// healthLedger is what is known of all probes and replicas, by which the invariants are checked.
+// healthLedger records all probes and replicas. The invariants are checked against it.
 type healthLedger struct {
 	p      *healthRun
-	bad    map[string]map[string]time.Duration // by backend and replica: the last bad probe
-	late   map[string]time.Duration            // by replica: when it last said that its probes are late
+	bad    map[string]map[string]time.Duration // by backend and replica: time of the last bad probe
+	late   map[string]time.Duration            // by replica: time of its last report that its probes are late
 	probes map[string]int                      // by backend
 	tally  healthTally
 }
 
 // healthTally counts transitions.
 type healthTally struct {
-	confirmed int // a backend is down, as two replicas have found
-	alone     int // a backend is down, as a replica found that knew no other one
+	confirmed int // a backend is down, confirmed by two replicas
+	alone     int // a backend is down, found by a replica that knew no other one
 	known     int // a backend is unknown for a reason other than late probes
-	late      int // a backend is down or unknown, and a replica whose probes are late has no say in it
+	late      int // a backend is down or unknown, without a replica whose probes are late
 }
 
 func (n *healthTally) add(o healthTally) {
@@ -56,10 +56,10 @@ func (d *healthLedger) beats(l *healthLife, beat health.Heartbeat) {
 	}
 }
 
-// recent reports whether something was lately.
+// recent reports whether an event was recent.
 func (d *healthLedger) recent(at time.Duration) bool { return d.p.Now()-at < oldest }
 
-// against returns the replicas that had a bad probe of a backend lately.
+// against returns the replicas with a recent bad probe of a backend.
 func (d *healthLedger) against(addr string) (all []string) {
 	for id, at := range d.bad[addr] {
 		if d.recent(at) {
@@ -70,13 +70,13 @@ func (d *healthLedger) against(addr string) (all []string) {
 	return all
 }
 
-// isLate reports whether a replica said lately that its probes are late.
+// isLate reports whether a replica has recently reported that its probes are late.
 func (d *healthLedger) isLate(id string) bool {
 	at, said := d.late[id]
 	return said && d.recent(at)
 }
 
-// anyLate reports whether a replica is late, other than some.
+// anyLate reports whether any replica other than the given ones is late.
 func (d *healthLedger) anyLate(except ...string) bool {
 	for id := range d.late {
 		if d.isLate(id) && !slices.Contains(except, id) {
@@ -86,7 +86,7 @@ func (d *healthLedger) anyLate(except ...string) bool {
 	return false
 }
 
-// changed checks the transitions of a replica by one input and the step after it: what lasts counts.
+// changed checks the transitions of a replica by one input and the following step. Only lasting ones count.
 func (d *healthLedger) changed(l *healthLife, changes []health.Change) {
 	last := map[string]*health.Snapshot{}
 	for _, c := range changes {
@@ -125,9 +125,9 @@ func (d *healthLedger) down(l *healthLife, b *health.Backend) {
 	switch replicas := l.core.Stats().Replicas; {
 	case len(against) >= 2:
 		d.tally.confirmed++
-	case (replicas == 1 || l.replicas == 1) && len(against) == 1: // there was no other one until this moment
+	case (replicas == 1 || l.replicas == 1) && len(against) == 1: // there was no other replica until now
 		d.tally.alone++
-	case replicas == 0 && slices.Contains(against, l.id): // and here, it is isolated
+	case replicas == 0 && slices.Contains(against, l.id): // this replica is isolated
 		d.tally.alone++
 	case len(against) == 1 && d.anyLate(against[0], l.id): // a replica whose probes are late confirms nothing
 		d.tally.late++
@@ -137,24 +137,24 @@ func (d *healthLedger) down(l *healthLife, b *health.Backend) {
 	}
 }
 
-// unknown checks that knowledge is lost for a reason.
+// unknown checks that a state becomes unknown only for a reason.
 func (d *healthLedger) unknown(l *healthLife, capability string, b *health.Backend) {
 	expedited, some := l.expedited[capability]
 	switch {
-	case len(d.against(b.Addr)) > 0: // it may be down, which is not confirmed
+	case len(d.against(b.Addr)) > 0: // it may be down, but this is not confirmed
 		d.tally.known++
 	case l.core.Stats().Replicas == 0 && l.now().Sub(l.replied) > d.p.stale:
 		d.tally.known++
-	case some && d.recent(expedited): // the probe for calls that waited counted until now
+	case some && d.recent(expedited): // until now, the probe for waiting calls counted
 		d.tally.known++
-	case d.isLate(b.By): // the one that probes it
+	case d.isLate(b.By): // the replica that probes it
 		d.tally.late++
 	default:
 		d.p.Fail("%s knows %s no longer, which no probe found down: %s", l.name, b.Addr, b.Reason)
 	}
 }
 
-// bounded checks what a replica has in flight.
+// bounded checks the number of a replica's operations in flight.
 func (d *healthLedger) bounded(l *healthLife, work *health.Work) {
 	switch {
 	case l.probing > d.p.most:
@@ -199,7 +199,7 @@ func (d *healthLedger) agree(when string) {
 	}
 }
 
-// count lets a time pass, and checks the number of probes in it.
+// count advances the time and checks the number of probes.
 func (d *healthLedger) count(t time.Duration, pass func(time.Duration)) {
 	clear(d.probes)
 	pass(t)
@@ -209,7 +209,7 @@ func (d *healthLedger) count(t time.Duration, pass func(time.Duration)) {
 			state := d.p.backends[addr].state
 			least := int(float64(t) / ((1+c.Jitter)*float64(c.Interval) + float64(c.Timeout)))
 			most := int(float64(t)/((1-c.Jitter)*float64(c.Interval))) + 1
-			if state != "" { // a second replica probes it as well
+			if state != "" { // a second replica also probes it
 				least, most = 2*least, 2*most
 			}
 			if n := d.probes[addr]; n < least || n > most {

@@ -20,21 +20,21 @@ var (
 	errRefused = errors.New("connection refused, or read-only")
 )
 
-// healthReplica is a gateway's part in the health of backends. It can die and start again.
+// healthReplica simulates a gateway's health checks. It can die and restart.
 type healthReplica struct {
 	p      *healthRun
 	name   string
 	lives  int
-	asked  int           // probes and commands so far, which tells them apart
-	ahead  time.Duration // of its clock
-	cut    bool          // from the store
+	asked  int           // probes and commands so far, used as ids
+	ahead  time.Duration // offset of its clock
+	cut    bool          // cut off from the store
 	blind  bool          // its probes reach no backend
 	paused bool
-	life   *healthLife // nil: it is down
+	life   *healthLife // nil if it is down
 }
 
-// healthLife is the time between a start and an end. It does what health.Prober does: it gives a health.Replica the
-// time, and the results of what it asks for.
+// healthLife is the time between a start and an end. Like health.Prober, it passes the time and the results of
+// requested work to a health.Replica.
 type healthLife struct {
 	*healthReplica
 	id      string
@@ -43,12 +43,12 @@ type healthLife struct {
 	pending canceller
 	timer   *time.Timer // of the next step
 	waits   bool        // the step waits for its turn
-	feed    *healthFeed // nil: it does not watch the store
+	feed    *healthFeed // nil if it does not watch the store
 
 	probing, reading, publishing int
-	replicas                     int // that it knew before its last step
+	replicas                     int // replicas that it knew before its last step
 	snaps                        map[string]*health.Snapshot
-	replied                      time.Time // the last reply to a heartbeat
+	replied                      time.Time // time of the last reply to a heartbeat
 	expedited                    map[string]time.Duration
 }
 
@@ -57,7 +57,7 @@ func (r *healthReplica) boot() {
 	l := &healthLife{healthReplica: r, id: r.name, snaps: map[string]*health.Snapshot{},
 		expedited: map[string]time.Duration{}}
 	if r.p.Seed%2 == 0 {
-		l.id = fmt.Sprint(r.name, ".", r.lives) // the name of its configuration is "auto"
+		l.id = fmt.Sprint(r.name, ".", r.lives) // its configured name is "auto"
 	}
 	r.life = l
 	l.core = health.NewReplica(health.ReplicaOptions{
@@ -73,7 +73,7 @@ func (r *healthReplica) boot() {
 	l.set()
 }
 
-// kill ends its life without a farewell. Commands that it has sent may still arrive.
+// kill ends its life abruptly. Commands in flight may still arrive.
 func (r *healthReplica) kill() {
 	l := r.life
 	if l == nil {
@@ -89,7 +89,7 @@ func (r *healthReplica) kill() {
 	l.pending.cancel()
 }
 
-// faults are what may happen to it now.
+// faults returns its possible faults.
 func (r *healthReplica) faults() []sim.Event {
 	l := r.life
 	if l == nil {
@@ -131,7 +131,7 @@ func (r *healthReplica) faults() []sim.Event {
 
 func (l *healthLife) now() time.Time { return time.Now().Add(l.ahead) }
 
-// expect lets something happen to it, unless it is paused or held.
+// expect adds an event for it, which waits while it is paused or held.
 func (l *healthLife) expect(key string, held func() bool, run func()) (cancel func()) {
 	var remove func()
 	own := &remove
@@ -146,7 +146,7 @@ func (l *healthLife) expect(key string, held func() bool, run func()) (cancel fu
 	}
 }
 
-// after lets something happen to it after a time.
+// after adds an event for it after a time.
 func (l *healthLife) after(d time.Duration, key string, run func()) (cancel func()) {
 	var remove func()
 	t := time.AfterFunc(d, func() { remove = l.expect(key, nil, run) })
@@ -161,7 +161,7 @@ func (l *healthLife) after(d time.Duration, key string, run func()) (cancel func
 	}
 }
 
-// touched does what is due after an input.
+// touched performs the work that is due after an input.
 func (l *healthLife) touched() {
 	now := l.now()
 	work := l.core.Step(now)
@@ -202,13 +202,13 @@ func (l *healthLife) touched() {
 	})
 }
 
-// number makes the description of a probe or a command unique.
+// number makes the description of a probe or command unique.
 func (l *healthLife) number(what string) string {
 	l.asked++
 	return fmt.Sprintf("%s (%d)", what, l.asked)
 }
 
-// probe makes a probe.
+// probe starts a probe.
 func (l *healthLife) probe(probe *health.Probe) {
 	addr := probe.Addr()
 	b, what := l.p.backends[addr], l.number(addr)
@@ -237,8 +237,8 @@ func (l *healthLife) probe(probe *health.Probe) {
 		func() { end(health.Result{Reason: grpcerror.NoAnswer}) })
 }
 
-// exchange sends a command to the store, and calls one of two functions with the reply. It may arrive although the
-// replica waits no longer, or is gone.
+// exchange sends a command to the store, and calls one of two functions with the reply. The command may arrive although
+// the replica no longer waits or has ended.
 func (l *healthLife) exchange(what string, writes bool, serve func() (reply func(now time.Time)),
 	fail func(now time.Time, err error),
 ) {

@@ -13,11 +13,11 @@ import (
 	"github.com/capgate/capgate/internal/testkit/sim"
 )
 
-// TestHealth: whatever happens to replicas, backends and the store, a backend is down only if two replicas have found
-// that, an empty or silent store erases no knowledge, and probes are bounded. When the faults end, all replicas soon
+// TestHealth: under all faults of replicas, backends and the store, a backend is down only if two replicas have found
+// it down, an empty or silent store erases no knowledge, and probes are bounded. Soon after the faults, all replicas
 // agree with the truth.
 //
-// The runs include all that a replica may conclude alone, and are mostly decided by two.
+// The runs include everything that a replica may conclude alone; most conclusions need two.
 func TestHealth(t *testing.T) {
 	var all healthTally
 	check(t, func(w *sim.Simulation) { all.add(playHealthOf(w).ledger.tally) })
@@ -30,12 +30,12 @@ func TestHealth(t *testing.T) {
 // healthRun is a run of replicas that share the probing of backends.
 type healthRun struct {
 	*sim.Simulation
-	rng       *rand.Rand // used by the driver's goroutine alone
+	rng       *rand.Rand // used only by the driver's goroutine
 	config    health.Config
 	heartbeat time.Duration
 	stale     time.Duration
 	reconcile time.Duration
-	most      int // concurrent probes of a replica
+	most      int // concurrent probes per replica
 	longest   time.Duration
 
 	store    *storetest.Store
@@ -104,13 +104,13 @@ func newHealthRun(w *sim.Simulation) *healthRun {
 	return p
 }
 
-// bound returns the time after the last fault in which all replicas agree with the truth.
+// bound returns the time after the last fault by which all replicas agree with the truth.
 func (p *healthRun) bound() time.Duration {
 	longer := func(d time.Duration) time.Duration { return d + time.Duration(p.config.Jitter*float64(d)) }
-	const command = 5 * time.Second                                            // that no store answers
-	joined := command + p.heartbeat + p.heartbeat/4                            // each replica knows who lives
+	const command = 5 * time.Second                                            // a command without a response
+	joined := command + p.heartbeat + p.heartbeat/4                            // each replica knows the living ones
 	probed := longer(max(p.config.Interval, p.stale/2)) + p.config.Timeout     // the first probe after it
-	turns := time.Duration(max(p.config.Rise, p.config.Fall))                  // and those that it needs
+	turns := time.Duration(max(p.config.Rise, p.config.Fall))                  // the required number of probes
 	state := turns * (longer(p.config.Interval) + p.config.Timeout)            //
 	confirmed := command + p.reconcile + p.reconcile/5 + 2*p.config.Timeout    // an event was missed
 	return joined + probed + state + confirmed + p.heartbeat/4 + 2*time.Second // publishing
@@ -118,18 +118,18 @@ func (p *healthRun) bound() time.Duration {
 
 // simBackend is a backend.
 type simBackend struct {
-	state  string // one of ways; "": it is up
+	state  string // one of ways; "" if it is up
 	stable bool   // it does not change
 }
 
-// The ways in which a backend is down.
+// The ways in which a backend can be down.
 const (
 	refuses  = "refuses connections"
 	hangs    = "hangs"
 	notReady = "is not ready"
 )
 
-// faults are what may happen now.
+// faults returns the possible faults.
 func (p *healthRun) faults() (all []sim.Event) {
 	for _, r := range p.replicas {
 		all = append(all, r.faults()...)
@@ -149,7 +149,7 @@ func (p *healthRun) faults() (all []sim.Event) {
 	return append(all, p.storeFaults()...)
 }
 
-// reload adds a backend to a fleet, or removes it. Each replica hears of that at a time of its own.
+// reload adds a backend to a fleet, or removes it. Each replica reloads at a different time.
 func (p *healthRun) reload() {
 	const addr = "b9:1"
 	p.fleets = slices.Clone(p.fleets)
@@ -166,7 +166,7 @@ func (p *healthRun) reload() {
 	}
 }
 
-// storeFaults are what may happen to the store now.
+// storeFaults returns the possible faults of the store.
 func (p *healthRun) storeFaults() []sim.Event {
 	all := []sim.Event{
 		sim.Fault("the store is emptied", func() { p.store.Wipe(); p.promote = nil }),
@@ -187,7 +187,7 @@ func (p *healthRun) during(fault *bool) {
 	p.After(p.time(), func() { p.Expect("a fault ends", nil, func() { *fault = false }) })
 }
 
-// time returns the time of a fault.
+// time returns the duration of a fault.
 func (p *healthRun) time() time.Duration { return time.Duration(p.rng.Int64N(int64(p.longest))) }
 
 // heal ends all faults.
@@ -203,7 +203,7 @@ func (p *healthRun) heal() {
 	}
 }
 
-// set gives a life the fleets of now.
+// set passes the current fleets to a life.
 func (l *healthLife) set() {
 	l.core.Set(l.now(), slices.Clone(l.p.fleets))
 	l.touched()

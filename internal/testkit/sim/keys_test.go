@@ -13,11 +13,11 @@ import (
 	"github.com/capgate/capgate/internal/testkit/sim"
 )
 
-// TestKeys: whatever happens to replicas, a key that was revoked is invalid at a replica that says that it knows of the
-// change, unless Redis does not answer the call. Without faults that is within a second. The same holds for URLs that
-// were signed for the key.
+// TestKeys: under all faults of replicas, a revoked key is invalid at every replica that claims to know of the change,
+// unless Redis does not respond to the call. Without faults, this takes at most a second. The same holds for URLs
+// signed for the key.
 //
-// Every run comes to its end, where the promise is checked.
+// Every run reaches its end, where the promise is checked.
 func TestKeys(t *testing.T) {
 	runs, ended := 0, 0
 	check(t, func(w *sim.Simulation) {
@@ -31,10 +31,10 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// withinASecond is the longest time in which a replica learns of a change, as docs/run/identity.md promises.
+// withinASecond is the longest time until a replica learns of a change, as docs/run/identity.md promises.
 const withinASecond = time.Second
 
-// keyring is a replica's tenants, keys and signed URLs.
+// keyring holds a replica's tenants, keys and signed URLs.
 type keyring struct {
 	store  *redisstore.Store
 	redis  *redisstore.Tenants
@@ -42,23 +42,23 @@ type keyring struct {
 	signed *tenant.Signatures
 }
 
-// keysRun is a run of an operator who creates and revokes keys, and of callers with them.
+// keysRun is a run of an operator, which creates and revokes keys, and of callers with these keys.
 type keysRun struct {
 	*cluster[*keyring]
 
-	ended bool // finally is done
+	ended bool // finally has run
 
 	mu   sync.Mutex
 	keys []*issued
 }
 
-// issued is a key, and a URL that was signed for it.
+// issued is a key and a URL signed for it.
 type issued struct {
 	tenant.Credentials
 
 	id      string
 	url     tenant.Credentials
-	revoked time.Duration // when an operator knew that it is; 0: not yet
+	revoked time.Duration // time at which the operator knew of the revocation; 0 if not yet
 }
 
 func playKeys(w *sim.Simulation) { playKeysOf(w) }
@@ -67,7 +67,8 @@ func playKeysOf(w *sim.Simulation) *keysRun {
 	p := &keysRun{}
 	p.cluster = newCluster(w, 3,
 		func(_ context.Context, s *redisstore.Store, _ string) (*keyring, func(context.Context)) {
-			// A cache this small has one part. With several, random hashes decide which other keys a change affects.
+			// A cache this small has one part. In a larger cache, random hashes would decide which other keys a change
+			// affects.
 			stored := tenant.NewStored(s.Tenants(), tenant.Options{TTL: time.Hour, Entries: 1000})
 			all := tenant.NewAuthenticators(tenant.Sources{File: tenant.NewKeys(nil), Stored: stored})
 			return &keyring{s, s.Tenants(), stored, tenant.NewSignatures(stored.Directory(), all,
@@ -93,7 +94,7 @@ func playKeysOf(w *sim.Simulation) *keysRun {
 	return p
 }
 
-// operator creates keys, and revokes each a while later.
+// operator creates keys and later revokes each of them.
 func (p *keysRun) operator(a *sim.Actor) {
 	for range 3 {
 		k := p.create(a)
@@ -103,7 +104,7 @@ func (p *keysRun) operator(a *sim.Actor) {
 	}
 }
 
-// create makes a key at one replica, and lets another one sign a URL for it. It returns nil at the end of the run.
+// create creates a key at one replica and signs a URL for it at another. It returns nil at the end of the run.
 func (p *keysRun) create(a *sim.Actor) *issued {
 	id, secret := tenant.NewCredential()
 	k := &issued{Credentials: tenant.Credentials{Credential: tenant.Credential(id, secret)}, id: id}
@@ -135,7 +136,7 @@ func (p *keysRun) create(a *sim.Actor) *issued {
 	return k
 }
 
-// revoke revokes a key, again and again until a replica confirms it.
+// revoke revokes a key, and retries until a replica confirms it.
 func (p *keysRun) revoke(a *sim.Actor, k *issued) bool {
 	if !p.until(a, "revokes a key", func(ctx context.Context, r *keyring) bool {
 		return r.redis.RevokeKey(ctx, "acme", k.id) == nil
@@ -148,7 +149,7 @@ func (p *keysRun) revoke(a *sim.Actor, k *issued) bool {
 	return true
 }
 
-// until does something at one replica or another until it is done. It returns false at the end of the run.
+// until tries an operation at random replicas until it succeeds. It returns false at the end of the run.
 func (p *keysRun) until(a *sim.Actor, what string, do func(ctx context.Context, r *keyring) bool) bool {
 	for p.turn(a, what) {
 		done := false
@@ -160,7 +161,7 @@ func (p *keysRun) until(a *sim.Actor, what string, do func(ctx context.Context, 
 	return false
 }
 
-// caller uses keys, and URLs signed for them, at all replicas.
+// caller uses keys and URLs signed for them, at all replicas.
 func (p *keysRun) caller(a *sim.Actor) {
 	for range 15 {
 		if !p.turn(a, "calls") {
@@ -176,7 +177,8 @@ func (p *keysRun) caller(a *sim.Actor) {
 	}
 }
 
-// call uses a key and its URL at a replica, and fails the run if either is valid although the replica knows better.
+// call uses a key and its URL at a replica. It fails the run if either is valid although the replica knows of the
+// revocation.
 func (p *keysRun) call(a *sim.Actor, r *replica[*keyring], k *issued) (valid bool) {
 	p.at(a, r, "a call", callLimit, func(ctx context.Context, ring *keyring) {
 		for what, uses := range p.uses(ring, k) {
@@ -198,7 +200,7 @@ func (p *keysRun) call(a *sim.Actor, r *replica[*keyring], k *issued) (valid boo
 	return valid
 }
 
-// uses returns what a caller may do with a key, in a fixed order. Each reports whether it was accepted.
+// uses returns the possible uses of a key, in a fixed order. Each reports whether it was accepted.
 func (*keysRun) uses(r *keyring, k *issued) func(yield func(string, func(context.Context) bool) bool) {
 	accepts := func(s tenant.Authenticator, c tenant.Credentials) func(context.Context) bool {
 		return func(ctx context.Context) bool {
@@ -216,7 +218,7 @@ func (*keysRun) uses(r *keyring, k *issued) func(yield func(string, func(context
 	}
 }
 
-// finally checks the promise: after the faults, a revoked key is invalid at every replica within a second, also where a
+// finally checks the promise: after the faults, a revoked key is invalid at every replica within a second, even if a
 // connection was lost just before.
 func (p *keysRun) finally(a *sim.Actor) {
 	if p.ended = p.secondAfterRevocation(a); !p.ended {
@@ -262,7 +264,7 @@ func (p *keysRun) secondAfterRevocation(a *sim.Actor) (checked bool) {
 	return true
 }
 
-// caughtUp reports whether every replica has had an answer of Redis in the last second.
+// caughtUp reports whether every replica has received a response of Redis in the last second.
 func (p *keysRun) caughtUp() bool {
 	for _, r := range p.replicas {
 		if l := r.now(); l == nil || l.part.stored.Stats().Age > withinASecond {

@@ -14,8 +14,8 @@ import (
 // longestProbe is the longest time between two attempts to reach Redis.
 const longestProbe = 2500 * time.Millisecond
 
-// TestRatesWhileRedisFlaps: replicas admit no more calls of a rate than docs/run/limits.md says, also if all of their
-// connections to Redis break again and again, or are so slow that each replica uses its own share most of the time.
+// TestRatesWhileRedisFlaps: replicas admit no more calls of a rate than docs/run/limits.md allows, even if all of their
+// connections to Redis break repeatedly, or are so slow that each replica mostly uses its own share.
 func TestRatesWhileRedisFlaps(t *testing.T) {
 	alone, ended := 0, 0
 	check(t, func(w *sim.Simulation) {
@@ -34,8 +34,8 @@ func TestRatesWhileRedisFlaps(t *testing.T) {
 
 func playFlaps(w *sim.Simulation) { playFlapsOf(w) }
 
-// playFlapsOf plays a run in which connections are cut every two seconds, stay away as long, are slow (120 ± 60 ms), or
-// slow and cut, for all replicas alike.
+// playFlapsOf plays a run in which, for all replicas alike, connections are cut every two seconds, stay cut for two
+// seconds, are slow (120 ± 60 ms), or are slow and cut.
 func playFlapsOf(w *sim.Simulation) *limitsRun {
 	n := int(w.Draw("limit") % 1_000_000)
 	rate := 1 + n%40
@@ -66,7 +66,7 @@ func playFlapsOf(w *sim.Simulation) *limitsRun {
 	return p
 }
 
-// flap delays connections, and cuts them every two seconds. With away Redis cannot be reached for the next two.
+// flap delays connections and cuts them every two seconds. With away, Redis is unreachable for the following two.
 func (p *limitsRun) flap(late, cut, away bool) {
 	silent := false
 	each := func(f func(*sim.Site)) {

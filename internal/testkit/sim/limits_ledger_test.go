@@ -14,21 +14,21 @@ import (
 	"github.com/capgate/capgate/internal/testkit/sim"
 )
 
-// limitsLife is a life of a replica with limits.
+// limitsLife is one life of a replica with limits.
 type limitsLife = life[*ratelimit.Limiter]
 
-// admissions are the admitted calls of a run, and all by which there may be more of them than the limit.
+// admissions records the admitted calls of a run, and every event by which they may exceed the limit.
 type admissions struct {
 	w        *sim.Simulation
 	bounds   tenant.Bounds
-	together bool // what happens to connections happens to those of all replicas
-	// between the first replica that Redis answers again and the last; they have used their shares
+	together bool // connection faults affect all replicas
+	// Time between the first replica that reaches Redis again and the last. Meanwhile, replicas use their shares.
 	apart time.Duration
 
-	// These belong to the driver.
+	// The following fields belong to the driver.
 	lives  map[*limitsLife]bool
-	alone  map[*limitsLife][]time.Duration // when a replica granted from its own share
-	stored stored                          // by Redis
+	alone  map[*limitsLife][]time.Duration // times at which a replica granted from its own share
+	stored stored                          // data in Redis
 	lost   []loss
 
 	mu      sync.Mutex
@@ -36,13 +36,13 @@ type admissions struct {
 	running map[*limitsLife]int
 }
 
-// stored is what Redis knows of a limit.
+// stored is Redis' data about a limit.
 type stored struct {
 	calls   int            // of a quota
 	permits map[string]int // by replica
 }
 
-// loss is what a failover has taken from Redis.
+// loss is the data that a failover has lost.
 type loss struct {
 	at             time.Duration
 	calls, permits int
@@ -53,7 +53,7 @@ func newAdmissions(w *sim.Simulation, b tenant.Bounds) *admissions {
 		running: map[*limitsLife]int{}}
 }
 
-// look reads what Redis knows, and notes which replicas have used their own shares.
+// look reads the data in Redis, and records which replicas have used their own shares.
 func (d *admissions) look(m *miniredis.Miniredis) {
 	d.stored = read(m)
 	for l := range d.lives {
@@ -81,7 +81,7 @@ func read(m *miniredis.Miniredis) (s stored) {
 	return s
 }
 
-// lose notes what a server lacks that was promoted, or has restarted without its data.
+// lose records the data that a promoted or emptied server lacks.
 func (d *admissions) lose(by *miniredis.Miniredis) {
 	lost, now := loss{at: d.w.Now()}, read(by)
 	lost.calls = max(d.stored.calls-now.calls, 0)
@@ -91,7 +91,7 @@ func (d *admissions) lose(by *miniredis.Miniredis) {
 	d.lost = append(d.lost, lost)
 }
 
-// begin records a call that begins. It ends with done, or with its replica.
+// begin records the start of a call. The call ends with done, or with its replica.
 func (d *admissions) begin(l *limitsLife) (done func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -105,10 +105,10 @@ func (d *admissions) begin(l *limitsLife) (done func()) {
 	}
 }
 
-// check returns an error if there are more calls than there may be.
+// check returns an error if there are more calls than permitted.
 //
-// While Redis answers in time and does not fail over, the limit is exact. A replica that Redis does not answer uses its
-// share besides, and what a failover has forgotten is used once more.
+// While Redis responds in time and does not fail over, the limit is exact. A replica without a response uses its share
+// in addition, and data lost in a failover is used again.
 func (d *admissions) check() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -124,7 +124,7 @@ func (d *admissions) check() error {
 				running += n
 			}
 		}
-		// A call that began then may run.
+		// A call that began before may be running.
 		recent := d.w.Now() - permitLifetime - longestCall
 		if most := limit + d.permitsAlone(recent) + d.lostSince(recent).permits; running > most {
 			return fmt.Errorf("%d calls at once of %d, want %d at most", running, limit, most)
@@ -142,11 +142,11 @@ func (d *admissions) lostSince(at time.Duration) (sum loss) {
 	return sum
 }
 
-// grant returns the greatest number of calls that a replica grants itself at a time: to those that wait, and a lease.
+// grant returns the largest number of calls that a replica grants itself at a time: to waiting calls, and as a lease.
 func (d *admissions) grant(limit, leases int) int { return callers + max(limit/leases, 1) }
 
-// quotaAlone is the number of calls beyond a quota that replicas may have made by their own shares: a share of each but
-// one. A replica that starts again is another one.
+// quotaAlone returns the number of calls beyond a quota that replicas may have made from their own shares: one share
+// for each but one. A restarted replica counts as another one.
 func (d *admissions) quotaAlone() (sum int) {
 	quota := d.bounds.PerDay
 	share := max(quota/limitedReplicas, 1)
@@ -156,8 +156,8 @@ func (d *admissions) quotaAlone() (sum int) {
 	return min(sum, (len(d.lives)-1)*share)
 }
 
-// permitsAlone is the number of concurrent calls beyond a limit by own shares since a time: a share of each replica but
-// one.
+// permitsAlone returns the number of concurrent calls beyond a limit from own shares since a time: one share for each
+// replica but one.
 func (d *admissions) permitsAlone(since time.Duration) (sum int) {
 	share := max(d.bounds.Concurrent/limitedReplicas, 1)
 	for l, grants := range d.alone {
@@ -168,10 +168,10 @@ func (d *admissions) permitsAlone(since time.Duration) (sum int) {
 	return min(sum, (limitedReplicas-1)*share)
 }
 
-// leaseKept is the time for which a replica may keep calls that it has leased and does not use.
+// leaseKept is the time for which a replica may keep leased calls that it does not use.
 const leaseKept = 3 * time.Second
 
-// rateAlone returns the number of calls beyond a rate by own shares in a time.
+// rateAlone returns the number of calls beyond a rate from own shares in a time.
 func (d *admissions) rateAlone(from, to time.Duration) (sum float64) {
 	rate, lease := float64(d.bounds.CallsPerSecond)/limitedReplicas, float64(max(d.bounds.CallsPerSecond/4, 1))
 	for _, grants := range d.alone {
@@ -197,7 +197,7 @@ func (d *admissions) checkRate() {
 		return
 	}
 	burst, rate := float64(d.burst()), float64(b.CallsPerSecond)
-	lease := max(rate/4, 1)*limitedReplicas + 1 // one, as calls are whole
+	lease := max(rate/4, 1)*limitedReplicas + 1 // one because calls are whole
 	slices.Sort(d.at)
 	for i, from := range d.at {
 		for j, to := range d.at[i:] {

@@ -13,14 +13,14 @@ import (
 	"github.com/capgate/capgate/internal/testkit/sim"
 )
 
-// TestLimits: whatever happens to replicas and to Redis, they admit no more calls than docs/run/limits.md says, and no
-// permit is lost for good.
+// TestLimits: under all faults of replicas and Redis, replicas admit no more calls than docs/run/limits.md allows, and
+// no permit is lost permanently.
 //
-// The runs of each kind of limit include some in which Redis answered every replica in time, and some in which it did
-// not. All of them come to their ends.
+// For each kind of limit, Redis responds to every replica in time in some runs, and not in others. All runs reach their
+// ends.
 func TestLimits(t *testing.T) {
 	all := map[string]*limitsTally{}
-	// A run is short, and only one in forty has no replica that uses its own share.
+	// A run is short. In only one run of forty, no replica uses its own share.
 	runs := max(*seeds, manyLimits)
 	checkSeeds(t, runs, func(w *sim.Simulation) {
 		p := playLimitsOf(w)
@@ -43,9 +43,9 @@ func TestLimits(t *testing.T) {
 // limitsTally counts the runs of a kind of limit.
 type limitsTally struct {
 	runs  int
-	alone int // those in which a replica used its own share
-	lost  int // those in which a failover forgot calls of a quota, or permits
-	ended int // those that checked what holds after the faults
+	alone int // runs in which a replica used its own share
+	lost  int // runs in which a failover lost calls of a quota, or permits
+	ended int // runs that checked the state after the faults
 }
 
 func (n *limitsTally) add(p *limitsRun) {
@@ -64,7 +64,7 @@ func (n *limitsTally) add(p *limitsRun) {
 const (
 	limitedReplicas = 3
 	callers         = 6
-	longestWait     = time.Second     // of a call for its limits: some rounds, in each a tenth of a second for Redis
+	longestWait     = time.Second     // of a call for its limits: several rounds of 100 ms for Redis
 	longestCall     = 2 * time.Second // shorter than the lifetime of a silent replica's permits
 	permitLifetime  = 5 * time.Second
 )
@@ -74,7 +74,7 @@ type limitsRun struct {
 	*cluster[*ratelimit.Limiter]
 	settings *tenant.Settings
 	admitted *admissions
-	ended    bool // finally is done
+	ended    bool // finally has run
 	rounds   int  // of each caller
 }
 
@@ -156,7 +156,7 @@ func (p *limitsRun) caller(a *sim.Actor) {
 	}
 }
 
-// call makes a call that takes a time. It returns false if it was not admitted.
+// call makes a call of a duration. It returns false if it was not admitted.
 func (p *limitsRun) call(a *sim.Actor, l *life[*ratelimit.Limiter], takes time.Duration) bool {
 	var permit ratelimit.Permit
 	admitted, waited := p.take(a, l, &permit)
@@ -176,8 +176,8 @@ func (p *limitsRun) call(a *sim.Actor, l *life[*ratelimit.Limiter], takes time.D
 	return true
 }
 
-// take takes what a call needs, and waits as long as that may be there soon. waited leaves out the time until the
-// caller's turn, which is the simulation's.
+// take charges the limits of a call, and waits while there may be capacity soon. waited excludes the time until the
+// caller's turn, which belongs to the simulation.
 func (p *limitsRun) take(a *sim.Actor, l *life[*ratelimit.Limiter], permit *ratelimit.Permit) (taken bool,
 	waited time.Duration,
 ) {
@@ -201,7 +201,7 @@ func (p *limitsRun) take(a *sim.Actor, l *life[*ratelimit.Limiter], permit *rate
 	return false, waited
 }
 
-// finally checks that no permit is lost: together the replicas admit as many calls at once as there may be.
+// finally checks that no permit is lost: together, the replicas admit as many concurrent calls as permitted.
 func (p *limitsRun) finally(a *sim.Actor) {
 	most := p.settings.Limits.Concurrent
 	if !a.TurnWhen(p.ctx, "begins", func() bool { return len(p.up()) == len(p.replicas) }) {
@@ -230,7 +230,7 @@ func (p *limitsRun) finally(a *sim.Actor) {
 	p.ended = true
 }
 
-// check compares what runs with the limit.
+// check compares the running calls with the limit.
 func (p *limitsRun) check() error {
 	for _, r := range p.replicas {
 		if l := r.now(); l != nil {

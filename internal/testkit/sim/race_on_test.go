@@ -2,5 +2,6 @@
 
 package sim_test
 
-// manySeeds is less under the race detector, which makes a run four times as long; one goroutine runs at a time anyway.
+// manySeeds is lower under the race detector, which makes a run four times as long. Only one goroutine runs at a time
+// anyway.
 const manySeeds, manyLimits = 20, 20

@@ -17,27 +17,27 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 )
 
-// Redis is a virtual Redis: a master, and a replica that has the first of the master's commands. It may fail over,
-// restart without its data, and refuse writes.
+// Redis is a virtual Redis: a master, and a replica with a prefix of the master's commands. It may fail over, restart
+// without its data, and reject writes.
 type Redis struct {
 	w    *Simulation
 	wire *Wire
 
 	mu     sync.Mutex
 	master *miniredis.Miniredis
-	parts  map[*Conn][]byte // of commands that have not arrived as a whole
+	parts  map[*Conn][]byte // of incomplete commands
 	log    []command
 	copied int
-	older  *behind       // what the replica has that has not followed since a restart; nil: it follows
+	older  *behind       // the replica's data if it has not followed since a restart; nil if it follows
 	grown  chan struct{} // closed, and replaced, when copied grows
 	sites  []*Site
-	full   bool // the master refuses writes
+	full   bool // the master rejects writes
 }
 
 // behind is the state of a replica that may lack commands.
 type behind struct {
 	log  []command
-	lost time.Time // of the first write that it lacks
+	lost time.Time // time of the first write that it lacks
 }
 
 // command is a command that the master executed.
@@ -57,9 +57,9 @@ func (w *Simulation) NewRedis() *Redis {
 func (r *Redis) start() *miniredis.Miniredis {
 	m := miniredis.NewMiniRedis()
 	m.ClockTTL(true)
-	first, err := m.Dial() // which starts the server
+	first, err := m.Dial() // starts the server
 	if err != nil {
-		panic(err) // of a listener, which there is none
+		panic(err) // an error of a listener, of which there is none
 	}
 	_ = first.Close()
 	m.Server().SetPreHook(func(p *server.Peer, cmd string, args ...string) bool {
@@ -77,7 +77,7 @@ func (r *Redis) start() *miniredis.Miniredis {
 	return m
 }
 
-// Master returns the server, for tests that look at its data.
+// Master returns the server, for tests that inspect its data.
 func (r *Redis) Master() *miniredis.Miniredis {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -94,7 +94,7 @@ func (r *Redis) Dialer(s *Site) func(ctx context.Context, network, addr string) 
 	}
 }
 
-// wait returns the command WAIT for one replica.
+// wait executes the command WAIT for one replica.
 func (r *Redis) wait(limit time.Duration) int {
 	ends := time.NewTimer(limit)
 	defer ends.Stop()
@@ -134,7 +134,7 @@ func (r *Redis) arrived(c *Conn, p []byte) {
 	r.parts[c] = buf
 }
 
-// Replicate lets the replica get n more commands.
+// Replicate sends n more commands to the replica.
 func (r *Redis) Replicate(n uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -154,7 +154,7 @@ func (r *Redis) Lag() int {
 	return lag
 }
 
-// Fill lets the master refuse writes and scripts, until Fill(false).
+// Fill makes the master reject writes and scripts, until Fill(false).
 func (r *Redis) Fill(full bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -173,8 +173,7 @@ func writes(cmd string) bool {
 		strings.ToUpper(cmd))
 }
 
-// Failover makes the replica the master. All connections break. It returns when the first write was executed that is
-// forgotten.
+// Failover promotes the replica. All connections break. It returns the time of the first lost write.
 func (r *Redis) Failover() (since time.Time) {
 	r.mu.Lock()
 	now := r.replica()
@@ -185,7 +184,8 @@ func (r *Redis) Failover() (since time.Time) {
 	return since
 }
 
-// Restart starts the master without its data. All connections break. The replica has the data until it follows again.
+// Restart restarts the master without its data. All connections break. The replica keeps the data until it follows
+// again.
 func (r *Redis) Restart() {
 	r.mu.Lock()
 	r.older = r.replica()
@@ -194,7 +194,7 @@ func (r *Redis) Restart() {
 	r.replace(nil)
 }
 
-// replica returns what the replica has. The caller holds mu.
+// replica returns the state of the replica. The caller holds mu.
 func (r *Redis) replica() *behind {
 	if r.older != nil {
 		return r.older
@@ -206,7 +206,7 @@ func (r *Redis) replica() *behind {
 	return c
 }
 
-// replace replaces the master by a server that has executed some commands.
+// replace replaces the master with a server that has executed some commands.
 func (r *Redis) replace(kept []command) {
 	r.mu.Lock()
 	old, sites := r.master, r.sites
@@ -222,7 +222,7 @@ func (r *Redis) replace(kept []command) {
 		promoted.Server().Dispatch(replay, c.args)
 	}
 	promoted.SetTime(time.Now())
-	promoted.Keys()               // drops what has expired
+	promoted.Keys()               // removes expired keys
 	promoted.SetTime(time.Time{}) // the bubble's clock again, from which a new ClockTTL counts
 	promoted.ClockTTL(true)
 	r.mu.Lock()
@@ -234,7 +234,7 @@ func (r *Redis) replace(kept []command) {
 // Close ends the server.
 func (r *Redis) Close() { r.Master().Close() }
 
-// parse returns the first command of RESP, if it is there as a whole.
+// parse returns the first command in RESP, if it is complete.
 func parse(p []byte) (args []string, rest []byte, ok bool) {
 	n, p, ok := number(p, '*')
 	if !ok || n == 0 {
@@ -259,7 +259,7 @@ func number(p []byte, kind byte) (n int, rest []byte, ok bool) {
 	return n, rest, err == nil && n >= 0
 }
 
-// describe shows the commands of a chunk, or the beginning of an answer.
+// describe formats the commands of a chunk, or the start of a response.
 func describe(p []byte) string {
 	var all []string
 	for rest := p; ; {
@@ -276,7 +276,7 @@ func describe(p []byte) string {
 	return strings.Join(all, "; ")
 }
 
-// short shows a command. A script is shown as its digest.
+// short formats a command. Scripts appear as their digests.
 func short(args []string) string {
 	words := make([]string, 0, len(args))
 	for i, a := range args {

@@ -10,8 +10,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/sim"
 )
 
-// replica is a gateway that uses a virtual Redis: a store, and what a simulation builds on it. It can crash and
-// start again.
+// replica simulates a gateway with a virtual Redis: a store, and the simulated part on top of it. It can crash and
+// restart.
 type replica[P any] struct {
 	name  string
 	w     *sim.Simulation
@@ -19,18 +19,18 @@ type replica[P any] struct {
 	start func(ctx context.Context, s *redisstore.Store, name string) (part P, run func(context.Context))
 
 	mu   sync.Mutex
-	life *life[P] // nil: it is down
-	n    int      // of lives
-	over bool     // it does not start again
+	life *life[P] // nil if it is down
+	n    int      // number of lives
+	over bool     // it does not restart
 	site *sim.Site
-	end  context.CancelFunc // of the last life
+	end  context.CancelFunc // ends the last life
 	all  sync.WaitGroup
 }
 
 // life is the time between a start and a crash.
 type life[P any] struct {
 	part P
-	ctx  context.Context // ends with it
+	ctx  context.Context // ends with the life
 }
 
 func newReplica[P any](w *sim.Simulation, r *sim.Redis, name string,
@@ -40,7 +40,7 @@ func newReplica[P any](w *sim.Simulation, r *sim.Redis, name string,
 	return n
 }
 
-// boot starts it in the background, as Redis may not answer.
+// boot starts it in the background, because Redis may not respond.
 func (r *replica[P]) boot() {
 	r.mu.Lock()
 	if r.over {
@@ -69,14 +69,14 @@ func (r *replica[P]) boot() {
 	})
 }
 
-// now returns the present life; nil: it is down.
+// now returns the current life, or nil if it is down.
 func (r *replica[P]) now() *life[P] {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.life
 }
 
-// crash ends it without a farewell.
+// crash ends its life abruptly.
 func (r *replica[P]) crash() {
 	r.mu.Lock()
 	site, end := r.site, r.end
@@ -96,7 +96,7 @@ func (r *replica[P]) close() {
 	r.all.Wait()
 }
 
-// faults are what may happen to it now.
+// faults returns its possible faults.
 func (r *replica[P]) faults() []sim.Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()

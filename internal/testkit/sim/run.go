@@ -9,15 +9,15 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// Result is how a run ended.
+// Result is the result of a run.
 type Result struct {
 	Seed  uint64
 	Steps int
 	Trace []string // a line for each step
-	Err   error    // the broken invariant; nil: none
+	Err   error    // the broken invariant; nil if there is none
 }
 
-// Run runs a simulation once. play lets it happen, and ends all that it has started.
+// Run runs a simulation once. play drives it, and ends everything that it has started.
 func Run(t *testing.T, seed uint64, play func(w *Simulation)) (r Result) {
 	t.Helper()
 	cryptotest.SetGlobalRandom(t, seed)
@@ -31,7 +31,7 @@ func Run(t *testing.T, seed uint64, play func(w *Simulation)) (r Result) {
 	return Result{Seed: seed, Steps: w.steps, Trace: w.trace, Err: w.failed}
 }
 
-// Stop ends the run: no event waits any more. The caller has ended the contexts of all actors.
+// Stop ends the run: no event waits any longer. The caller must have ended the contexts of all actors.
 func (w *Simulation) Stop() {
 	w.mu.Lock()
 	w.closed = true
@@ -39,10 +39,11 @@ func (w *Simulation) Stop() {
 	close(w.stopped)
 }
 
-// lastLines are the lines of a trace that a report has.
+// lastLines is the number of trace lines in a report.
 const lastLines = 80
 
-// Differs returns the number of the first line in which the traces of two runs differ, and both; or -1.
+// Differs returns the number of the first line in which the traces of two runs differ, and both lines; -1 if they are
+// equal.
 func (r *Result) Differs(other *Result) (at int, a, b string) {
 	for i := range max(len(r.Trace), len(other.Trace)) {
 		a, b = "the end", "the end"
@@ -59,7 +60,7 @@ func (r *Result) Differs(other *Result) (at int, a, b string) {
 	return -1, "", ""
 }
 
-// Report says how a run failed, and how to repeat it.
+// Report describes the failure of a run, and how to repeat it.
 func (r *Result) Report(test string) string {
 	end := r.Trace[max(len(r.Trace)-lastLines, 0):]
 	return fmt.Sprintf("seed %d, step %d: %v\n\nThe trace ends with:\n%s\n\nRepeat it with:\n"+

@@ -11,20 +11,20 @@ import (
 //nolint:gochecknoglobals // flags
 var (
 	seeds    = flag.Uint64("seeds", manySeeds, "number of runs of each simulation")
-	oneSeed  = flag.Uint64("seed", 0, "only the run of this seed; 0: all")
+	oneSeed  = flag.Uint64("seed", 0, "run only this seed; 0: all")
 	allLines = flag.Bool("lines", false, "show the whole trace of the run of -seed")
 )
 
-// manyRuns reports whether there are so many runs that each kind of them is among them.
+// manyRuns reports whether there are enough runs to include every kind.
 func manyRuns() bool { return *oneSeed == 0 && *seeds >= 60 }
 
-// check plays a simulation for every seed, until one fails.
+// check runs a simulation for every seed, until one fails.
 func check(t *testing.T, play func(w *sim.Simulation)) {
 	t.Helper()
 	checkSeeds(t, *seeds, play)
 }
 
-// checkSeeds is check with another number of seeds.
+// checkSeeds is check with the given number of seeds.
 func checkSeeds(t *testing.T, last uint64, play func(w *sim.Simulation)) {
 	t.Helper()
 	first := uint64(1)

@@ -16,10 +16,10 @@ import (
 	"github.com/capgate/capgate/internal/lib/signal"
 )
 
-// Simulation is one run. Its methods for the driver, which is the goroutine of the test, are Chaos, Settle and Close.
+// Simulation is one run. The methods for the driver, which is the test's goroutine, are Chaos, Settle and Close.
 type Simulation struct {
 	Seed uint64
-	// Faults returns what may go wrong now; nil: nothing.
+	// Faults returns the possible faults; may be nil.
 	Faults func() []Event
 	// Check returns a broken invariant, or nil. It runs after each step.
 	Check func() error
@@ -27,7 +27,7 @@ type Simulation struct {
 	rnd      *rand.Rand
 	began    time.Time
 	faults   float64 // share of the steps that are faults
-	lag      float64 // share of the steps that let time pass although events wait
+	lag      float64 // share of the steps in which time passes although events are waiting
 	arrived  chan struct{}
 	stopped  chan struct{} // closed by Stop
 	actors   sync.WaitGroup
@@ -35,8 +35,8 @@ type Simulation struct {
 
 	mu     sync.Mutex
 	events map[*Event]struct{}
-	alive  int    // actors
-	cause  string // of the event that happened last; "": time passed
+	alive  int    // number of actors
+	cause  string // cause of the last event; "" if time passed
 	closed bool
 	notes  []string
 	failed error
@@ -44,15 +44,15 @@ type Simulation struct {
 	steps  int
 }
 
-// Event is something that happens when the Simulation lets it.
+// Event is an event that occurs when the Simulation selects it.
 type Event struct {
-	Key   string // what the trace shows
-	order string // decides the order of events with the same key that became possible in the same step
-	cause string // then decides: the actor for whom it happens, or the cause of what made it possible
-	born  int    // that step
-	conn  int    // decides last: the number of the connection on which it happens, of its site
+	Key   string // text in the trace
+	order string // orders events with the same key that became possible in the same step
+	cause string // then orders by the actor, or by the cause of the event
+	born  int    // the step in which it became possible
+	conn  int    // orders last: the number of the site's connection
 	run   func()
-	held  func() bool // it cannot happen now; nil: it can
+	held  func() bool // reports whether the event is held back; optional
 }
 
 // Fault returns an event for Simulation.Faults.
@@ -110,7 +110,7 @@ func (w *Simulation) Note(format string, args ...any) {
 	w.notes = append(w.notes, fmt.Sprintf(format, args...))
 }
 
-// Fail records that an invariant is broken. The first one counts.
+// Fail records a broken invariant. Only the first one counts.
 func (w *Simulation) Fail(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -134,7 +134,7 @@ func (w *Simulation) add(e *Event) {
 	w.poke()
 }
 
-// Always adds an event that can happen again and again, unless held.
+// Always adds an event that can occur repeatedly, unless held.
 func (w *Simulation) Always(key string, held func() bool, run func()) {
 	e := &Event{Key: key, held: held}
 	e.run = func() {
@@ -144,15 +144,15 @@ func (w *Simulation) Always(key string, held func() bool, run func()) {
 	w.add(e)
 }
 
-// Expect adds an event of a part that has no goroutines, which happens once, when it is not held; nil: it never is.
-// cancel removes it.
+// Expect adds an event for a part without goroutines. It occurs once, unless held returns true; held may be nil. cancel
+// removes it.
 func (w *Simulation) Expect(key string, held func() bool, run func()) (cancel func()) {
 	e := &Event{Key: key, held: held, run: run}
 	w.add(e)
 	return func() { w.remove(e) }
 }
 
-// After calls f after a time, on a goroutine of its own.
+// After calls f after a time, on its own goroutine.
 func (w *Simulation) After(d time.Duration, f func()) {
 	time.AfterFunc(d, func() {
 		f()
@@ -160,7 +160,7 @@ func (w *Simulation) After(d time.Duration, f func()) {
 	})
 }
 
-// await waits until an event happens. It returns an error if ctx or the run ends before.
+// await waits until an event occurs. It returns an error if ctx or the run ends first.
 func (w *Simulation) await(ctx context.Context, e *Event) error {
 	happened := make(chan struct{})
 	e.run = func() { close(happened) }
@@ -176,7 +176,7 @@ func (w *Simulation) await(ctx context.Context, e *Event) error {
 	}
 }
 
-// poke ends the pause of the driver, as something may be possible now.
+// poke ends the pause of the driver, because an event may have become possible.
 func (w *Simulation) poke() {
 	signal.Wake(w.arrived)
 }
@@ -187,7 +187,7 @@ func (w *Simulation) remove(e *Event) {
 	delete(w.events, e)
 }
 
-// possible returns the events that can happen now, sorted.
+// possible returns the events that can occur now, sorted.
 func (w *Simulation) possible() []*Event {
 	w.mu.Lock()
 	all := make([]*Event, 0, len(w.events))
@@ -203,7 +203,7 @@ func (w *Simulation) possible() []*Event {
 	return all
 }
 
-// Chaos lets a number of steps happen, with faults. It returns early if an invariant breaks or all actors have ended.
+// Chaos runs a number of steps, with faults. It returns early if an invariant breaks or all actors have ended.
 func (w *Simulation) Chaos(steps int) {
 	for range steps {
 		if !w.step() {
@@ -212,8 +212,8 @@ func (w *Simulation) Chaos(steps int) {
 	}
 }
 
-// Settle ends the faults, and lets events happen as soon as they can until all actors have ended. It fails if they have
-// not after a time.
+// Settle ends the faults, and runs events as soon as possible until all actors have ended. It fails if they do not end
+// in time.
 func (w *Simulation) Settle(limit time.Duration) {
 	w.mu.Lock()
 	w.settling = true
@@ -226,7 +226,7 @@ func (w *Simulation) Settle(limit time.Duration) {
 	}
 }
 
-// Pass lets events happen for a time, without faults.
+// Pass runs events for a time, without faults.
 func (w *Simulation) Pass(d time.Duration) {
 	w.mu.Lock()
 	w.settling = true
@@ -234,10 +234,10 @@ func (w *Simulation) Pass(d time.Duration) {
 	w.Storm(d)
 }
 
-// Storm lets events happen for a time, with faults.
+// Storm runs events for a time, with faults.
 func (w *Simulation) Storm(d time.Duration) {
 	w.mu.Lock()
-	w.alive++ // the driver is not done
+	w.alive++ // the driver is still active
 	w.mu.Unlock()
 	for until := w.Now() + d; w.Now() < until && w.step(); {
 	}
@@ -246,7 +246,7 @@ func (w *Simulation) Storm(d time.Duration) {
 	w.mu.Unlock()
 }
 
-// step lets one thing happen. It returns false at the end of the run.
+// step runs one event or lets time pass. It returns false at the end of the run.
 func (w *Simulation) step() bool {
 	synctest.Wait()
 	w.flush()
@@ -281,35 +281,36 @@ func (w *Simulation) step() bool {
 	return true
 }
 
-// happen lets an event happen.
+// happen runs an event.
 func (w *Simulation) happen(e *Event) {
 	w.record(e.Key)
 	w.because(e.cause)
 	e.run()
 }
 
-// because sets the cause of what becomes possible next.
+// because sets the cause of the events that become possible next.
 func (w *Simulation) because(cause string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.cause = cause
 }
 
-// reason returns the cause of what becomes possible now.
+// reason returns the cause of the events that become possible now.
 func (w *Simulation) reason() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.cause
 }
 
-// pass lets time pass until something new can happen. While something can happen already, it is a random time.
+// pass advances the time until a new event becomes possible. If events are possible already, it advances by a random
+// time.
 func (w *Simulation) pass(late bool) {
 	w.because("")
 	d := time.Minute
 	if late {
 		d = time.Duration(w.rnd.ExpFloat64() * float64(100*time.Millisecond))
 	}
-	select { // what had arrived before
+	select { // earlier arrivals
 	case <-w.arrived:
 	default:
 	}

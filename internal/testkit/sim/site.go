@@ -16,17 +16,17 @@ type Site struct {
 	name string
 
 	mu     sync.Mutex
-	silent bool                 // nothing arrives or leaves
-	late   func() time.Duration // for which each chunk is on its way; nil: none
+	silent bool                 // no bytes arrive or leave
+	late   func() time.Duration // transit time of a chunk; nil for none
 	dead   bool                 // no connection succeeds
 	conns  []*Conn
-	made   int // connections so far
+	made   int // number of connections so far
 }
 
 // Site returns a new process.
 func (w *Simulation) Site(name string) *Site { return &Site{w: w, name: name} }
 
-// Dial connects to a server, which serve serves on the other end. It waits for its event.
+// Dial connects to a server and runs serve on the other end. The connection waits for its event.
 func (s *Site) Dial(ctx context.Context, server string, wire *Wire, serve func(*Conn)) (net.Conn, error) {
 	if s.gone() {
 		return nil, ErrReset
@@ -62,14 +62,14 @@ func (s *Site) holds() bool {
 	return s.silent
 }
 
-// Late sets the time for which each chunk is on its way, in either direction.
+// Late sets the transit time of chunks, in either direction.
 func (s *Site) Late(by func() time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.late = by
 }
 
-// arrives returns when a chunk may arrive that is sent now.
+// arrives returns the arrival time of a chunk that is sent now.
 func (s *Site) arrives() time.Duration {
 	s.mu.Lock()
 	by := s.late
@@ -82,14 +82,14 @@ func (s *Site) arrives() time.Duration {
 	return s.w.Now() + d
 }
 
-// gone reports whether the process was killed: what it still does concerns nobody.
+// gone reports whether the process was killed. Its remaining actions have no effect.
 func (s *Site) gone() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.dead
 }
 
-// Before waits until a command may be sent. It is the Before of a Redis' client.
+// Before waits until a command may be sent. It is the Before hook of a Redis client.
 func (s *Site) Before(ctx context.Context, command string) {
 	if s.gone() {
 		return
@@ -97,10 +97,10 @@ func (s *Site) Before(ctx context.Context, command string) {
 	what, _, _ := strings.Cut(command, "\n")
 	actor, _ := ctx.Value(actorKey{}).(string)
 	e := &Event{Key: s.name + " sends " + fmt.Sprintf("%.60q", what), order: command, cause: actor, held: s.holds}
-	_ = s.w.await(ctx, e) // the command then fails
+	_ = s.w.await(ctx, e) // on failure, the command fails
 }
 
-// forget drops a connection that has ended.
+// forget removes a connection that has ended.
 func (s *Site) forget(c *Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,14 +114,14 @@ func (s *Site) Conns() int {
 	return len(s.conns)
 }
 
-// Silence holds everything that arrives or leaves, until Silence(false).
+// Silence holds back all bytes that arrive or leave, until Silence(false).
 func (s *Site) Silence(silent bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.silent = silent
 }
 
-// ResetOne resets the nth connection, if there is one, in the order of what they were used for last.
+// ResetOne resets the nth connection, if it exists, in the order of their last use.
 func (s *Site) ResetOne(n uint64) {
 	s.mu.Lock()
 	all := slices.Clone(s.conns)
@@ -132,7 +132,7 @@ func (s *Site) ResetOne(n uint64) {
 	}
 }
 
-// Kill resets all connections, and lets later ones fail.
+// Kill resets all connections, and makes later ones fail.
 func (s *Site) Kill() {
 	s.mu.Lock()
 	s.dead = true

@@ -1,5 +1,5 @@
 // Package smtptest is a small SMTP server for tests: over a real socket, with STARTTLS or TLS from the first byte, and
-// with AUTH PLAIN and LOGIN. It keeps the messages that it gets. It can reject, and fall silent.
+// with AUTH PLAIN and LOGIN. It stores the received messages. It can reject, and stop responding.
 package smtptest
 
 import (
@@ -16,23 +16,23 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// Message is a message as the server got it.
+// Message is a received message.
 type Message struct {
 	Hello, From string
 	To          []string
 	Text        string // with \n line ends
 	TLS         bool
-	User        string // that signed in; "": none
+	User        string // authenticated user; "" if none
 }
 
-// Options of a Server. The zero value is a server without TLS and sign-in.
+// Options configure a Server. The zero value is a server without TLS and authentication.
 type Options struct {
 	TLS      *tls.Config // nil: none
 	Implicit bool        // TLS from the first byte, without STARTTLS
-	Auth     string      // mechanisms of AUTH, as in "LOGIN PLAIN"; "": none
-	User     string      // may sign in, with Password, and nobody sends without
+	Auth     string      // AUTH mechanisms, as in "LOGIN PLAIN"; "" for none
+	User     string      // with Password, the only user that may send
 	Password string
-	// Answer returns the answer to a line of the client, such as "550 no"; "": the server's own. It may block.
+	// Answer returns the response to a client's line, such as "550 no"; "" selects the server's own. It may block.
 	Answer func(line string) string
 }
 
@@ -81,7 +81,7 @@ func Start(t *testing.T, o Options) *Server {
 	return s
 }
 
-// Came has the messages that the server has accepted.
+// Came returns a channel of the accepted messages.
 func (s *Server) Came() <-chan Message { return s.came }
 
 // Lines returns all lines of clients, except for messages.
@@ -202,7 +202,7 @@ func (c *session) auth(words []string) {
 		password = decode(text)
 	}
 	if user != c.server.opts.User || password != c.server.opts.Password {
-		c.reply("535 wrong password " + password) // a real server may repeat what it got
+		c.reply("535 wrong password " + password) // a real server may repeat the client's input
 		return
 	}
 	c.got.User = user
