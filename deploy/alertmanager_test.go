@@ -16,8 +16,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/clienttest"
 )
 
-// TestInhibition runs an Alertmanager with the configuration that is deployed. It fires alerts with one cause, and
-// expects only the cause to be sent.
+// TestInhibition runs an Alertmanager with the deployed configuration. It fires alerts with a common cause, and expects
+// only the alert of the cause to be sent.
 func TestInhibition(t *testing.T) {
 	t.Parallel()
 	command(t, "amtool", "check-config", "prometheus/alertmanager.yml")
@@ -26,7 +26,7 @@ func TestInhibition(t *testing.T) {
 	check.Must(t, err)
 	for _, name := range regexp.MustCompile(`Capgate\w+`).FindAllString(string(text), -1) {
 		if !slices.Contains(names, name) {
-			t.Errorf("alertmanager.yml names %s, which is no alert", name)
+			t.Errorf("alertmanager.yml names %s, which is not an alert", name)
 		}
 	}
 
@@ -36,7 +36,7 @@ func TestInhibition(t *testing.T) {
 		"--web.listen-address=127.0.0.1:0", "--cluster.listen-address=")
 	addr := regexp.MustCompile(`address=(127\.0\.0\.1:\d+)`).FindStringSubmatch(p.wait(t, "Listening on"))
 	if addr == nil {
-		t.Fatal("the log does not say where Alertmanager listens")
+		t.Fatal("the log does not have Alertmanager's address")
 	}
 	url := "http://" + addr[1] + "/api/v2/alerts"
 	alert := func(labels ...string) map[string]string {
@@ -74,14 +74,14 @@ func TestInhibition(t *testing.T) {
 	check.Must(t, err)
 	_ = resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		t.Fatalf("Alertmanager refuses the alerts: %s", resp.Status)
+		t.Fatalf("Alertmanager rejects the alerts: %s", resp.Status)
 	}
 	for _, f := range fired {
 		check.Succeeds(t, fmt.Sprint(f.labels), func() error { return mutes(url, f.labels, f.muted) })
 	}
 }
 
-// mutes compares what Alertmanager does about an alert with what is wanted.
+// mutes compares the state of an alert in Alertmanager with the expected one.
 func mutes(url string, labels map[string]string, want bool) error {
 	resp, err := clienttest.HTTP.Get(url)
 	if err != nil {
@@ -119,7 +119,7 @@ func alertNames(t *testing.T) (names []string) {
 	return names
 }
 
-// alertRule is an alert as the rules define it.
+// alertRule is an alert in the rules.
 type alertRule struct {
 	Alert, Expr         string
 	Labels, Annotations map[string]string

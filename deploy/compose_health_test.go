@@ -26,8 +26,8 @@ func dependencies(service any) map[string]any {
 	return all
 }
 
-// checkHealthchecks checks that every service has a health check and is restarted, and that those that depend on it
-// wait until it is healthy.
+// checkHealthchecks checks that every service has a health check and is restarted, and that the services that depend on
+// it wait until it is healthy.
 func checkHealthchecks(t *testing.T, services map[string]any) {
 	t.Helper()
 	for name, service := range services {
@@ -64,8 +64,8 @@ func runHealthcheckOf(t *testing.T, services map[string]any, service string, pai
 	return nil
 }
 
-// TestComposeHealthOfMonitoring: the health check of Prometheus succeeds for a real one, and that of Grafana for a
-// server that stands for it, as Debian has no Grafana. Both fail for a server that is not ready, and without one.
+// TestComposeHealthOfMonitoring: the health check of Prometheus succeeds with a real one, and that of Grafana with a
+// stand-in, because Debian has no Grafana. Both fail with a server that is not ready, and without a server.
 func TestComposeHealthOfMonitoring(t *testing.T) {
 	t.Parallel()
 	var ready atomic.Bool
@@ -83,14 +83,14 @@ func TestComposeHealthOfMonitoring(t *testing.T) {
 	}
 	const closed = "http://127.0.0.1:1"
 	if healthy("prometheus", "9090", closed) == nil || healthy("grafana", "3000", closed) == nil {
-		t.Error("a server is healthy, and does not run")
+		t.Error("a server that does not run is healthy")
 	}
 	ready.Store(true)
 	check.Must(t, healthy("grafana", "3000", grafana.URL))
 	check.Must(t, healthy("prometheus", "9090", startPrometheus(t, nil).url))
 }
 
-// TestComposeHealth: the health checks of the gateway, the capability and Redis succeed for the real ones, and fail
+// TestComposeHealth: the health checks of the gateway, the capability and Redis succeed with real ones, and fail
 // without them. TestHaproxy runs that of haproxy.
 func TestComposeHealth(t *testing.T) {
 	t.Parallel()
@@ -126,7 +126,7 @@ func TestComposeHealth(t *testing.T) {
 		}
 		check.Succeeds(t, "the health check of the "+service, func() error { return healthy(address) })
 		if healthy("127.0.0.1:1") == nil {
-			t.Errorf("%s is healthy, and does not run", service)
+			t.Errorf("%s does not run and is healthy", service)
 		}
 	}
 }

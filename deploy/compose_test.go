@@ -19,8 +19,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// The compose file is what the compose specification describes, what it names is there,
-// and gateways have time to drain.
+// TestCompose: the compose file conforms to the compose specification, everything that it names exists, and gateways
+// have time to drain.
 func TestCompose(t *testing.T) {
 	t.Parallel()
 	file, services := checkCompose(t, "compose/compose.yaml")
@@ -32,7 +32,7 @@ func TestCompose(t *testing.T) {
 	config, err := os.ReadFile("compose/config/capgate.yaml")
 	check.Must(t, err)
 	if !strings.Contains(string(config), "from: [172.28.5.10/32]") {
-		t.Error("the gateways trust others than haproxy")
+		t.Error("the gateways trust clients other than haproxy")
 	}
 	for _, fault := range networkFaults(file, string(config)) {
 		t.Error(fault)
@@ -49,9 +49,9 @@ func TestCompose(t *testing.T) {
 	command(t, "haproxy", "-c", "-f", "compose/haproxy.cfg")
 }
 
-// networkFaults says who reaches the admin API or the store that should not: each service is in the networks that it
-// needs, and in no other, and the admin API listens in one of them alone. A service without networks is in the default
-// one, which is that of the admin API.
+// networkFaults returns the services that can reach the admin API or the store and should not. Each service must be in
+// exactly the networks that it needs, and the admin API listens in only one of them. A service without networks is in
+// the default one, which is that of the admin API.
 func networkFaults(file any, config string) (faults []string) {
 	want := map[string]string{"gateway": "capabilities default store", "weather": "capabilities", "redis": "store",
 		"haproxy": "default", "prometheus": "default", "grafana": "default"}
@@ -86,7 +86,7 @@ func networkFaults(file any, config string) (faults []string) {
 		faults = append(faults, fmt.Sprintf("the admin API listens at %q, and its network is at %v (%v)", admin, subnet,
 			err))
 	}
-	// Other containers get their addresses from the range, so that none is the trusted one of haproxy.
+	// Other containers get addresses from the range, so none of them gets haproxy's trusted address.
 	others, err := netip.ParsePrefix(fmt.Sprint(field(all[0], "ip_range")))
 	own := fmt.Sprint(field(services["haproxy"], "networks", "default", "ipv4_address"))
 	if err != nil || own != "172.28.5.10" || others.Contains(netip.MustParseAddr(own)) {
@@ -95,8 +95,8 @@ func networkFaults(file any, config string) (faults []string) {
 	return faults
 }
 
-// TestComposeNetworksAreChecked: an edit of the compose file that lets others reach the admin API or the store is
-// noticed.
+// TestComposeNetworksAreChecked: a change of the compose file that gives others access to the admin API or the store is
+// detected.
 func TestComposeNetworksAreChecked(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("compose/compose.yaml")
@@ -125,12 +125,12 @@ func TestComposeNetworksAreChecked(t *testing.T) {
 		config, text, _ := strings.Cut(replace(t, both, edit[0], edit[1]), "---\n")
 		check.Must(t, yaml.Unmarshal([]byte(text), &file))
 		if len(networkFaults(file, config)) == 0 {
-			t.Errorf("nothing notices that %q has become %q", edit[0], edit[1])
+			t.Errorf("the change of %q to %q is not detected", edit[0], edit[1])
 		}
 	}
 }
 
-// flagOf returns the value of a flag in a service's command; "": it has none.
+// flagOf returns the value of a flag in a service's command, or "" if it is missing.
 func flagOf(service any, flag string) string {
 	command := list(field(service, "command"))
 	if i := slices.Index(command, flag); i >= 0 && i+1 < len(command) {
@@ -139,7 +139,7 @@ func flagOf(service any, flag string) string {
 	return ""
 }
 
-// checkCompose checks that a compose file is what its specification describes, and that what it names is there.
+// checkCompose checks that a compose file conforms to its specification, and that everything that it names exists.
 func checkCompose(t *testing.T, name string) (file any, services map[string]any) {
 	t.Helper()
 	text, err := os.ReadFile(name)
@@ -169,7 +169,7 @@ func checkCompose(t *testing.T, name string) (file any, services map[string]any)
 		}
 		for other := range dependencies(service) {
 			if services[other] == nil {
-				t.Errorf("%s depends on %s, which there is not", name, other)
+				t.Errorf("%s depends on %s, which does not exist", name, other)
 			}
 		}
 		if context, ok := field(service, "build", "context").(string); ok {
@@ -208,12 +208,12 @@ func list(v any) (all []string) {
 	return all
 }
 
-// replace puts something else in, which must be there.
+// replace replaces a text, which must exist.
 func replace(t *testing.T, text string, pairs ...string) string {
 	t.Helper()
 	for i := 0; i < len(pairs); i += 2 {
 		if !strings.Contains(text, pairs[i]) {
-			t.Fatalf("there is no %q", pairs[i])
+			t.Fatalf("no %q", pairs[i])
 		}
 		text = strings.ReplaceAll(text, pairs[i], pairs[i+1])
 	}

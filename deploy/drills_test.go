@@ -32,7 +32,7 @@ fleets:
   - {capability: shielded, policy: allow, shield: main, backends: ['$calm']}
 `
 
-// drills are a gateway, what it depends on, and a Prometheus that scrapes it.
+// drills is a gateway with its dependencies, and a Prometheus that scrapes it.
 type drills struct {
 	t             *testing.T
 	prometheus    *prometheus
@@ -41,14 +41,14 @@ type drills struct {
 	file          string // the configuration
 	redis         *redistest.Server
 	weather       []*process  // the backends of the fleet weather
-	shield        func()      // ends the Shield
-	accepts       atomic.Bool // of the webhook's receiver
+	shield        func()      // stops the Shield
+	accepts       atomic.Bool // whether the webhook's receiver accepts
 	exprs         map[string]string
 	books         map[string]runbook
 }
 
-// TestDrills breaks what alerts watch, one after another. Each alert's expression is false before and becomes true, the
-// commands of its runbook show the cause, and the expression becomes false when the cause is gone.
+// TestDrills breaks the conditions that alerts watch, one after another. Each alert's expression is false before and
+// becomes true, the commands of its runbook show the cause, and the expression becomes false after the repair.
 func TestDrills(t *testing.T) {
 	t.Parallel()
 	d := startDrills(t)
@@ -59,7 +59,7 @@ func TestDrills(t *testing.T) {
 	}
 	for _, test := range []struct {
 		alert        string
-		fail, repair func() // repair is nil: there is no way back
+		fail, repair func() // repair is nil if the fault cannot be repaired
 	}{
 		{"CapgateFleetPanic", func() { signal(syscall.SIGSTOP) }, func() { signal(syscall.SIGCONT) }},
 		{"CapgateWebhookDeadLetters", func() { check.Must(t, d.call("people")) }, d.retryDeadLetters},
@@ -100,7 +100,7 @@ func startDrills(t *testing.T) *drills {
 		0o600))
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if !d.accepts.Load() {
-			w.WriteHeader(http.StatusGone) // the gateway tries no second time
+			w.WriteHeader(http.StatusGone) // the gateway does not retry
 		}
 	}))
 	t.Cleanup(receiver.Close)
@@ -155,7 +155,7 @@ func (d *drills) retryDeadLetters() {
 		while read -r id; do curl -sf -X POST "$1/v1/webhooks/dead/$id:retry"; done`, "sh", d.admin)
 }
 
-// waitFor waits until an alert's expression has a value, or has none. Calls go on meanwhile.
+// waitFor waits until an alert's expression has a value, or until it has none. Calls continue meanwhile.
 func (d *drills) waitFor(alert string, want bool) {
 	d.t.Helper()
 	check.Succeeds(d.t, fmt.Sprintf("%s: %v", alert, want), func() error {
@@ -168,7 +168,7 @@ func (d *drills) waitFor(alert string, want bool) {
 	})
 }
 
-// shell returns a command for sh that finds capgate.
+// shell returns a command for sh, with capgate in its PATH.
 func shell(t *testing.T, text string) *exec.Cmd {
 	t.Helper()
 	return exec.CommandContext(t.Context(), "sh", "-c", `PATH="$1:$PATH"`+"\n"+text, "sh", filepath.Dir(capgate))

@@ -34,15 +34,15 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// gateways are two real ones with one Redis, and tenants that call them. Their
-// configuration has everything that there are metrics of.
+// gateways is a pair of real gateways with one Redis, and tenants that call them. Their configuration enables
+// everything that has metrics.
 type gateways struct {
 	public, admin []string // addresses
-	keys          []string // of tenants, and a token
+	keys          []string // of the tenants, and a token
 	clients       []client
 }
 
-// client is of one gateway.
+// client is a client of one gateway.
 type client struct {
 	docpb.CapabilityClient
 	engines openparallaxv1.ClientServiceClient
@@ -76,7 +76,7 @@ fleets:
   - {capability: engine, protocol: openparallax, services: [openparallax.v1.ClientService], backends: ['$engine']}
 `
 
-// startGateways runs them.
+// startGateways starts the gateways.
 func startGateways(t *testing.T) *gateways {
 	t.Helper()
 	g := &gateways{}
@@ -92,8 +92,8 @@ func startGateways(t *testing.T) *gateways {
 	t.Cleanup(refuses.Close)
 	one, two := gatewaytest.NewCapability("one"), gatewaytest.NewCapability("two")
 	two.Lists = func() ([]byte, string, error) {
-		return []byte(`[{"name": "echo", "description": "repeats", "input_schema": {}, "recommended_policy": "allow"}]`), "",
-			nil
+		const tools = `[{"name": "echo", "description": "repeats", "input_schema": {}, "recommended_policy": "allow"}]`
+		return []byte(tools), "", nil
 	}
 	issuer := issuertest.Start(t)
 	shield, _ := serveShield(t)
@@ -132,7 +132,7 @@ func startGateways(t *testing.T) *gateways {
 	return g
 }
 
-// tenants makes them, with a key each, and what the configuration says of them.
+// tenants creates tenants with a key each, and returns their part of the configuration.
 func (g *gateways) tenants(t *testing.T, ids ...string) string {
 	t.Helper()
 	var text strings.Builder
@@ -165,7 +165,7 @@ func (allowingShield) Evaluate(context.Context, *openparallaxv1.EvaluateRequest)
 	}}, nil
 }
 
-// serveShield serves it until the test ends, or stop.
+// serveShield serves an allowingShield until the test ends, or until stop.
 func serveShield(t *testing.T) (addr string, stop func()) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -177,8 +177,8 @@ func serveShield(t *testing.T) (addr string, stop func()) {
 	return ln.Addr().String(), g.Stop
 }
 
-// load calls until the test ends, every gateway as every tenant: what goes well, and
-// everything that does not.
+// load makes calls until the test ends, at every gateway and as every tenant: successful ones, and all kinds of
+// failures.
 func (g *gateways) load(t *testing.T) {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
@@ -205,8 +205,8 @@ func (g *gateways) load(t *testing.T) {
 	}
 }
 
-// answer makes a call that waits for an approval, and denies it; the n-th with arguments of its own. Calls with other
-// arguments go on waiting.
+// answer makes a call that waits for an approval, and denies it. The n-th call has unique arguments. Calls with other
+// arguments keep waiting.
 func (g *gateways) answer(ctx context.Context, n int) {
 	_, _ = g.clients[0].Invoke(metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+g.keys[0]),
 		&docpb.InvokeRequest{CapabilityId: "people", ToolName: gatewaytest.Break,
@@ -225,7 +225,7 @@ func (g *gateways) answer(ctx context.Context, n int) {
 	}
 }
 
-// calls makes one of each kind. What becomes of them is for the metrics to say.
+// calls makes one call of each kind. Their results are ignored: the metrics show them.
 func (g *gateways) calls(ctx context.Context, client client, key string) {
 	ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+key)
 	invoke := func(ctx context.Context, capability, tool, session string) {
@@ -256,7 +256,7 @@ func (g *gateways) calls(ctx context.Context, client client, key string) {
 	}
 }
 
-// ready waits until a call goes through.
+// ready waits until a call succeeds.
 func (g *gateways) ready(t *testing.T) {
 	t.Helper()
 	for _, client := range g.clients {

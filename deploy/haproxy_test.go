@@ -30,8 +30,8 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// The ports of the gateways and of haproxy. A gateway that runs on this machine with its default ports may listen at
-// all addresses, so these ports differ from them. They are below the range of ports that the kernel assigns.
+// The ports of the gateways and of haproxy. They differ from the default ports, because a gateway on this machine may
+// listen on all addresses. They are below the range from which the kernel assigns ports.
 const (
 	publicPort  = ":20201"
 	adminPort   = ":20202"
@@ -39,28 +39,28 @@ const (
 	healthyPort = ":20204"
 )
 
-// fleet is three gateways behind haproxy, as compose runs them.
+// fleet is three gateways behind haproxy, as in the compose file.
 type fleet struct {
-	host     func(n int) string // returns a loopback address of its own for each gateway
+	host     func(n int) string // returns the loopback address of a gateway
 	file     string             // configuration of the gateways
 	haproxy  string             // configuration of haproxy; default compose/haproxy.cfg
 	flags    []string           // of the gateways
 	gateways []*process
-	dns      *dnstest.Server // has the addresses of the gateways
+	dns      *dnstest.Server // resolves the addresses of the gateways
 	failed   atomic.Int64
 
 	capability *gatewaytest.Capability
 	stopLoad   func()
 }
 
-// newFleet returns a fleet with addresses of its own.
+// newFleet returns a fleet with its own addresses.
 func newFleet() *fleet {
 	network := fmt.Sprintf("127.%d.%d.", 1+rand.IntN(254), rand.IntN(256))
 	return &fleet{host: func(n int) string { return fmt.Sprint(network, n) }}
 }
 
-// A real haproxy with the configuration that is deployed finds three real gateways,
-// spreads calls over them, tells them who calls, and loses no call when all are replaced by others.
+// TestHaproxy: a real haproxy with the deployed configuration finds three real gateways, spreads calls over them,
+// passes on the client addresses, and loses no call when all gateways are replaced.
 func TestHaproxy(t *testing.T) {
 	t.Parallel()
 	f := newFleet()
@@ -109,8 +109,8 @@ func TestHaproxy(t *testing.T) {
 	})
 }
 
-// upgrade does what docs/run/upgrade.md says for compose: three other gateways join, and then the former ones stop, one
-// after the other.
+// upgrade follows docs/run/upgrade.md for compose: three new gateways join, and then the former ones stop, one after
+// the other.
 func (f *fleet) upgrade(t *testing.T) {
 	t.Helper()
 	former := f.gateways
@@ -138,7 +138,7 @@ func (f *fleet) admin(t *testing.T, path string) string {
 	return string(text)
 }
 
-// runsOnce kills gateways while calls run: no client gets told that its call did not run, so none runs twice.
+// runsOnce kills gateways while calls run: no call that has run is reported as not run, so none runs twice.
 func (f *fleet) runsOnce(t *testing.T) {
 	t.Helper()
 	before := len(f.capability.Seen())
@@ -221,7 +221,7 @@ func (f *fleet) startHaproxy(t *testing.T) {
 	start(t, "haproxy", "-db", "-f", file)
 }
 
-// dial returns a client with an address of its own.
+// dial returns a client with its own address.
 func (f *fleet) dial(t *testing.T) docpb.CapabilityClient {
 	t.Helper()
 	conn, client := f.connect(t)
@@ -248,7 +248,7 @@ func invoke(ctx context.Context, client docpb.CapabilityClient) error {
 	return err
 }
 
-// load calls until the test ends. As haproxy passes connections on, new ones reach each gateway.
+// load makes calls until the test ends. haproxy distributes connections, so new ones reach each gateway.
 func (f *fleet) load(t *testing.T) {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestImageByDigest: a digest goes before the tag, and what is none is refused.
+// TestImageByDigest: a digest takes precedence over the tag, and an invalid one is rejected.
 func TestImageByDigest(t *testing.T) {
 	t.Parallel()
 	digest := "sha256:" + strings.Repeat("0a", 32)
@@ -16,6 +16,6 @@ func TestImageByDigest(t *testing.T) {
 	}
 	if _, err := tool(t, "helm", "template", "capgate", "helm/capgate", "--kube-version", "1.34.0", "--set",
 		"image.digest=latest"); err == nil {
-		t.Error("what is no digest is taken")
+		t.Error("an invalid digest is accepted")
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// image is what a Dockerfile makes, made without Docker: its instructions are carried out
-// here, one after the other, each stage in a directory of its own.
+// image is the result of a Dockerfile, built without Docker: the test executes its instructions in order, each stage in
+// its own directory.
 type image struct {
 	root       string // of the last stage
 	user       string
@@ -26,26 +26,26 @@ type image struct {
 	command    []string
 
 	t       *testing.T
-	context string            // of the build: the repository, less .dockerignore
+	context string            // of the build: the repository without the files in .dockerignore
 	stages  map[string]string // directories
 	workdir string            // in the stage
-	args    map[string]string // ARG, and what --build-arg says
+	args    map[string]string // ARG, with the values of --build-arg
 	env     []string
 }
 
-// buildImage carries out a Dockerfile. Its base images are this machine.
+// buildImage executes a Dockerfile. This machine serves as the base images.
 func buildImage(t *testing.T, dockerfile string, args map[string]string) *image {
 	t.Helper()
 	return buildImageOf(t, "..", dockerfile, args)
 }
 
-// buildImageOf does so in a directory of the repository.
+// buildImageOf executes the Dockerfile in a directory of the repository.
 func buildImageOf(t *testing.T, dir, dockerfile string, args map[string]string) *image {
 	t.Helper()
 	return buildImageOn(t, nil, buildContext(t, dir), dockerfile, args)
 }
 
-// buildImageOn does so with a directory of files as they are, and with images that were made before.
+// buildImageOn executes a Dockerfile with a directory of files as the context, and with images that were built before.
 func buildImageOn(t *testing.T, images map[string]*image, dir, dockerfile string, args map[string]string) *image {
 	t.Helper()
 	b := &image{t: t, context: dir, stages: map[string]string{}, args: map[string]string{}}
@@ -92,13 +92,13 @@ func buildImageOn(t *testing.T, images map[string]*image, dir, dockerfile string
 			b.command = []string{strings.Trim(rest, `[]"`)}
 		case "EXPOSE":
 		default:
-			t.Fatalf("%s: what does %s do?", dockerfile, instruction)
+			t.Fatalf("%s: unknown instruction %s", dockerfile, instruction)
 		}
 	}
 	return b
 }
 
-// in returns a path of the stage, in its directory.
+// in returns the path of a file of the stage.
 func (b *image) in(name string) string {
 	if !path.IsAbs(name) {
 		name = path.Join(b.workdir, name)
@@ -123,7 +123,7 @@ func (b *image) copy(words []string) {
 	for _, name := range words[:last] {
 		source := filepath.Join(from, name)
 		if _, err := os.Stat(source); err != nil && from != b.context {
-			source = name // what the base image has, and so this machine
+			source = name // the base image is this machine
 		}
 		if name == "." {
 			source += "/."
@@ -135,8 +135,7 @@ func (b *image) copy(words []string) {
 	}
 }
 
-// run gives a command to the shell, as Docker does. Absolute paths below the stage's own
-// directories lead there.
+// run runs a command in a shell, as Docker does. Absolute paths of the stage's own directories are replaced.
 func (b *image) run(line string) {
 	b.t.Helper()
 	line = strings.ReplaceAll(line, " /out/", " "+b.root+"/out/")
@@ -151,7 +150,7 @@ func (b *image) run(line string) {
 	}
 }
 
-// buildContext returns a copy of the repository's files, less what .dockerignore names.
+// buildContext returns a copy of the repository's files, except those that .dockerignore names.
 func buildContext(t *testing.T, from string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -165,7 +164,7 @@ func buildContext(t *testing.T, from string) string {
 		}
 		data, err := os.ReadFile(filepath.Join(from, file))
 		if os.IsNotExist(err) {
-			continue // not committed yet that it is gone
+			continue // deleted, but not committed yet
 		}
 		check.Must(t, err)
 		check.Must(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, file)), 0o755))
@@ -174,7 +173,7 @@ func buildContext(t *testing.T, from string) string {
 	return dir
 }
 
-// isIgnored says whether the last pattern that a file matches keeps it away.
+// isIgnored reports whether the last pattern that matches a file excludes it.
 func isIgnored(patterns []string, file string) (away bool) {
 	for _, pattern := range patterns {
 		pattern, back := strings.CutPrefix(pattern, "!")
@@ -196,7 +195,7 @@ func ignores(pattern, file string) bool {
 	return file == pattern || strings.HasPrefix(file, pattern+"/")
 }
 
-// start runs the image: in its root, as its user, where the tests may do that.
+// start runs the image: in its root and as its user, if the tests have the rights.
 func (b *image) start(t *testing.T, args ...string) *process {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -205,8 +204,8 @@ func (b *image) start(t *testing.T, args ...string) *process {
 	return startIn(t, b.root, b.user, b.env, b.entrypoint, append(b.command, args...)...)
 }
 
-// The images are made by what the Dockerfiles say, and run from scratch, as nobody: the
-// gateway of one calls the demonstration capability of the other.
+// TestImages: the images are built according to the Dockerfiles, and run from scratch as an unprivileged user: the
+// gateway of one image calls the demonstration capability of the other.
 func TestImages(t *testing.T) {
 	t.Parallel()
 	weather := buildImage(t, "compose/weather.Dockerfile", nil)
@@ -216,7 +215,7 @@ func TestImages(t *testing.T) {
 	gateway := buildImage(t, "../Dockerfile", map[string]string{"VERSION": "1.2.3"})
 	files, err := filepath.Glob(gateway.root + "/*")
 	check.Must(t, err)
-	if len(files) != 2 { // capgate, and etc with the authorities
+	if len(files) != 2 { // capgate, and etc with the certificate authorities
 		t.Errorf("the image has %v", files)
 	}
 	check.Must(t, os.WriteFile(gateway.root+"/capgate.yaml",
@@ -239,14 +238,14 @@ func TestImages(t *testing.T) {
 	check.Must(t, p.cmd.Process.Signal(os.Interrupt))
 	check.Received(t, p.exited, "the end of the process")
 	if !p.cmd.ProcessState.Success() {
-		t.Errorf("it ended with %v", p.cmd.ProcessState)
+		t.Errorf("the program ended with %v", p.cmd.ProcessState)
 	}
 }
 
-// pythons are the Python that images of Python begin with: tools/setup has put what theirs install into it.
+// pythons lists the Python programs with which the Python images begin: tools/setup installs their packages.
 var pythons, _ = filepath.Abs("../bin/venv/bin")
 
-// The examples in Python are images by what their Dockerfiles say: nothing that they need is left out, and they serve.
+// TestPythonImages: the Python examples work as images built according to their Dockerfiles.
 func TestPythonImages(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"python-live", "python-legacy"} {
@@ -278,7 +277,7 @@ func startPython(t *testing.T, name string) (addr string) {
 	cmd.Env = append(cmd.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONUNBUFFERED=1")
 	port := regexp.MustCompile(`port (\d+)`).FindStringSubmatch(launch(t, cmd).wait(t, "\n"))
 	if port == nil || b.user != "65532:65532" {
-		t.Fatalf("it does not say its port, or is to run as %q; port %+v", b.user, port)
+		t.Fatalf("no port is declared, or the user is %q; port %+v", b.user, port)
 	}
 	return "127.0.0.1:" + port[1]
 }

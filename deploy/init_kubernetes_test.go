@@ -25,8 +25,8 @@ func secretFiles(t *testing.T, secret map[string]any) (dir string) {
 	return dir
 }
 
-// TestInitForKubernetes: kustomize builds valid objects, and a gateway works with the configuration and the secrets of
-// these objects, and with a Redis that has its secret.
+// TestInitForKubernetes: kustomize builds valid objects, and a gateway works with their configuration and secrets, and
+// with a Redis that has its secret.
 func TestInitForKubernetes(t *testing.T) {
 	t.Parallel()
 	const image = "registry:5000/gw:1"
@@ -72,7 +72,7 @@ func TestInitForKubernetes(t *testing.T) {
 	pairs := []string{"/etc/capgate/secrets", secrets}
 	got := missing(t, initialized(t, file, pairs...), out)
 	if want := []string{"redis.password_file", "redis.wait_replicas", "operators"}; !slices.Equal(got, want) {
-		t.Errorf("production misses %v, want %v", got, want)
+		t.Errorf("production lacks %v, want %v", got, want)
 	}
 	args := append(list(field(pod, "containers", 0, "args")), withOperators)
 	for i, arg := range args {
@@ -101,7 +101,7 @@ func TestRedisOfInitIsTheChart(t *testing.T) {
 		for _, label := range helmLabels {
 			delete(asMap(field(want, "metadata", "labels")), label)
 		}
-		// With init the name of the secret changes with the users, and restarts Redis.
+		// With init, the name of the secret changes with the users, which restarts Redis.
 		delete(asMap(field(want, "spec", "template", "metadata")), "annotations")
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: init has\n%v\nand the chart\n%v", name, got, want)

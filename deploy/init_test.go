@@ -16,10 +16,10 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// withOperators is a flag without which TestMain lets every program be an operator.
+// withOperators is a flag without which TestMain makes every program an operator.
 const withOperators = "--admin-insecure=false"
 
-// initialize runs capgate init, and returns its directory. Nobody but the owner may read its secrets.
+// initialize runs capgate init and returns its directory. Only the owner may read its secrets.
 func initialize(t *testing.T, way string, flags ...string) (dir, out string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "made")
@@ -50,7 +50,7 @@ func initialize(t *testing.T, way string, flags ...string) (dir, out string) {
 	return dir, out
 }
 
-// initialized returns a file of capgate init with replacements, as another file.
+// initialized returns a copy of a file of capgate init, with replacements.
 func initialized(t *testing.T, file string, pairs ...string) (changed string) {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -60,8 +60,8 @@ func initialized(t *testing.T, file string, pairs ...string) (changed string) {
 	return changed
 }
 
-// missing checks a configuration, and returns the fields that capgate check --production misses. The output of init
-// names each.
+// missing checks a configuration and returns the fields that capgate check --production reports. The output of init
+// names each of them.
 func missing(t *testing.T, file, out string) (fields []string) {
 	t.Helper()
 	command(t, capgate, "check", file)
@@ -79,8 +79,8 @@ func missing(t *testing.T, file, out string) (fields []string) {
 	return fields
 }
 
-// worked calls the demonstration through a gateway with the key of capgate init, and shows its fleets to an operator,
-// who sets a rule.
+// worked calls the demonstration through a gateway with the key of capgate init. An operator then lists its fleets and
+// sets a rule.
 func worked(t *testing.T, dir, admin string, invoke ...string) {
 	t.Helper()
 	invoke = append([]string{"invoke", "--key-file", dir + "/caller.key"}, invoke...)
@@ -96,7 +96,7 @@ func worked(t *testing.T, dir, admin string, invoke ...string) {
 		out, "weather") {
 		t.Errorf("status: %s", out)
 	}
-	// A rule is in the store, and so the gateway may write to it.
+	// A stored rule shows that the gateway may write to the store.
 	command(t, capgate, "policy", "--admin", admin, "--key-file", dir+"/operator.key", "--tenant", "main", "set",
 		"weather", "get_forecast", "block")
 	invoke[2] = dir + "/operator.key"
@@ -107,7 +107,7 @@ func worked(t *testing.T, dir, admin string, invoke ...string) {
 	}
 }
 
-// weatherAlone starts the demonstration capability, and returns its address.
+// weatherAlone starts the demonstration capability and returns its address.
 func weatherAlone(t *testing.T) (address string) {
 	t.Helper()
 	_, rest, _ := strings.Cut(start(t, capgate, "demo", "--weather", "127.0.0.1:0").wait(t, "Ctrl-C"), " at ")
@@ -115,7 +115,7 @@ func weatherAlone(t *testing.T) (address string) {
 	return address
 }
 
-// TestInitForCompose: the files are a valid compose file without a clone, and its gateways, haproxy and Redis work.
+// TestInitForCompose: the files are a valid compose file that needs no clone, and its gateways, haproxy and Redis work.
 func TestInitForCompose(t *testing.T) {
 	t.Parallel()
 	f := newFleet()
@@ -148,7 +148,7 @@ func TestInitForCompose(t *testing.T) {
 	pairs := []string{"/run/secrets", dir + "/secrets", "/etc/capgate/", dir + "/config/"}
 	got := missing(t, initialized(t, dir+"/config/capgate.yaml", pairs...), out)
 	if want := []string{"redis.password_file", "redis.wait_replicas", "operators"}; !slices.Equal(got, want) {
-		t.Errorf("production misses %v, want %v", got, want)
+		t.Errorf("production lacks %v, want %v", got, want)
 	}
 	f.file = initialized(t, dir+"/config/capgate.yaml", append(pairs, `admin: "172.28.5.0/24:8081"`, "",
 		"redis:6379", redis, "dns:///weather:50051",
@@ -159,8 +159,8 @@ func TestInitForCompose(t *testing.T) {
 	worked(t, dir, f.host(9)+consolePort, "--addr", "https://"+f.host(9)+publicPort, "--tls-ca", dir+"/config/tls.crt")
 }
 
-// checkHealthOfOtherName checks that the gateway of capgate init is healthy also with a certificate of an authority for
-// another name than localhost.
+// checkHealthOfOtherName checks that the gateway of capgate init is also healthy with a certificate for a name other
+// than localhost.
 func checkHealthOfOtherName(t *testing.T, dir string, services map[string]any) {
 	t.Helper()
 	other := t.TempDir()
@@ -183,8 +183,8 @@ func checkHealthOfOtherName(t *testing.T, dir string, services map[string]any) {
 	}
 }
 
-// checkCopied runs the step of capgate init --for systemd that copies the files, below another directory than /. It
-// keeps a configuration, and copies nothing over secrets.
+// checkCopied runs the step of capgate init --for systemd that copies the files, with another directory in place of /.
+// It keeps an existing configuration and does not overwrite secrets.
 func checkCopied(t *testing.T, dir, out string) {
 	t.Helper()
 	root := t.TempDir()
@@ -203,7 +203,7 @@ func checkCopied(t *testing.T, dir, out string) {
 	secret := root + "/etc/capgate/secrets/secret.key"
 	check.Must(t, os.WriteFile(secret, []byte("mine"), 0o600))
 	if err := exec.CommandContext(t.Context(), "sh", "-c", line).Run(); err == nil { //nolint:gosec // of init
-		t.Error("it copies files over those of a gateway")
+		t.Error("it overwrites the files of a gateway")
 	}
 	if got, err := os.ReadFile(secret); err != nil || string(got) != "mine" {
 		t.Errorf("the secret is overwritten: %v", err)
@@ -231,7 +231,7 @@ func TestInitForSystemd(t *testing.T) {
 				want = []string{"redis.password_file", "redis.wait_replicas"}
 			}
 			if got := missing(t, initialized(t, config, pairs...), out); !slices.Equal(got, want) {
-				t.Errorf("production misses %v, want %v", got, want)
+				t.Errorf("production lacks %v, want %v", got, want)
 			}
 			pairs = append(pairs, "127.0.0.1:50051", weatherAlone(t), `":8080"`, "127.0.0.1:0", "127.0.0.1:8081",
 				"127.0.0.1:0")

@@ -15,11 +15,12 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// adminTLS are values for TLS of the admin API.
+// adminTLS holds values for TLS of the admin API.
 const adminTLS = "config.operators.tls.cert_file=/certs/tls.crt,config.operators.tls.key_file=/certs/tls.key"
 
 // TestTheChartOpensTheAdminPortToOperatorsAlone: no network policy of an installation admits other pods to the admin
-// port. That of helm test does, exists only during the test, and leaves the admin port out if the test does not use it.
+// port. The policy of helm test exists only during the test, and admits its pod to the admin port only if the test
+// needs it.
 func TestTheChartOpensTheAdminPortToOperatorsAlone(t *testing.T) {
 	t.Parallel()
 	const public, admin = "[map[port:public]]", "[map[port:admin]]"
@@ -104,7 +105,7 @@ func TestTheChartUsesTLSOfTheAdminAPI(t *testing.T) {
 		}
 		check.Must(t, resp.Body.Close())
 		if resp.StatusCode != http.StatusOK {
-			t.Errorf("%s: %s answers %s", probe, url, resp.Status)
+			t.Errorf("%s: %s returns %s", probe, url, resp.Status)
 		}
 	}
 

@@ -11,7 +11,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// A level is one way to use an option of the chart, with its values.
+// A level is one setting of an option of the chart, with its values.
 type level struct{ name, values string }
 
 const (
@@ -19,7 +19,7 @@ const (
 	route        = "enabled: true, parentRefs: [{name: public, namespace: gateways}], annotations: {a: b}"
 )
 
-// chartOptions are the options of the chart. The first level of each is its default.
+// chartOptions lists the options of the chart. The first level of each is its default.
 var chartOptions = [][]level{
 	{
 		{"demonstration", ""}, {"fleet", weatherFleet},
@@ -75,10 +75,10 @@ var chartOptions = [][]level{
 	},
 }
 
-// someDigest stands for the digest of an image.
+// someDigest is a placeholder for the digest of an image.
 const someDigest = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
-// allowed reports whether the chart accepts the levels so far: several replicas need a store that they share.
+// allowed reports whether the chart accepts the levels so far: several replicas need a shared store.
 func allowed(row []int) bool {
 	return len(row) < 3 || row[1] > 0 || row[2] == 0
 }
@@ -103,7 +103,7 @@ func pairs(options [][]level) (rows [][]int) {
 		for b := range options {
 			best, most := 0, -1
 			for i := range options[b] {
-				y := (i + len(rows)) % len(options[b]) // another one first in each row
+				y := (i + len(rows)) % len(options[b]) // start with a different option in each row
 				if !allowed(append(slices.Clone(row), y)) {
 					continue
 				}
@@ -126,14 +126,14 @@ func pairs(options [][]level) (rows [][]int) {
 			}
 		}
 		if rows = append(rows, row); len(left) == before && len(rows) > 1000 {
-			panic(fmt.Sprint("pairs that no row has: ", left))
+			panic(fmt.Sprint("missing pairs: ", left))
 		}
 	}
 	return rows
 }
 
-// TestChartInCombinations: the chart renders with each pair of its options' levels. Kubernetes takes each object, pods
-// follow the restricted standard, and the gateway accepts the configuration.
+// TestChartInCombinations: the chart renders with each pair of its options' levels. Kubernetes accepts each object,
+// pods satisfy the restricted standard, and the gateway accepts the configuration.
 func TestChartInCombinations(t *testing.T) {
 	t.Parallel()
 	validate := schemas(t)

@@ -15,8 +15,9 @@ import (
 	"github.com/capgate/capgate/internal/testkit/clienttest"
 )
 
-// TestTheChartIsADemonstration: without values the chart is one replica with the capability weather beside it in the
-// pod. Its notes say so, and what production needs. The containers' commands, run here, answer the notes' call.
+// TestTheChartIsADemonstration: without values, the chart has one replica with the capability weather in the same pod.
+// Its notes describe that, and list the requirements for production. The containers' commands, run here, answer the
+// call in the notes.
 func TestTheChartIsADemonstration(t *testing.T) {
 	t.Parallel()
 	all := renderChart(t)
@@ -48,7 +49,7 @@ func TestTheChartIsADemonstration(t *testing.T) {
 
 var noted = regexp.MustCompile(`curl http://localhost:8080(\S+) -d '(.+)'`)
 
-// callAsNoted runs what the pod runs, on ports of the kernel, and makes the call of the notes.
+// callAsNoted runs the commands of the pod on free ports and makes the call in the notes.
 func callAsNoted(t *testing.T, all objects, notes string) {
 	t.Helper()
 	call := noted.FindStringSubmatch(notes)
@@ -77,7 +78,7 @@ func callAsNoted(t *testing.T, all objects, notes string) {
 	runChartTests(t, all, public, attribute(gateway.wait(t, `"msg":"serving"`), "admin"))
 }
 
-// runChartTests runs the commands of the pod of helm test. They succeed, and fail without a gateway.
+// runChartTests runs the commands of the helm test pod. They succeed, and fail without a gateway.
 func runChartTests(t *testing.T, all objects, public, admin string) {
 	t.Helper()
 	containers, _ := field(all["Pod capgate-test"], "spec", "containers").([]any)
@@ -108,7 +109,7 @@ func between(text, before, after string) string {
 	return text
 }
 
-// chartNotes returns what helm prints after an installation: NOTES.txt, as an object in a copy of the chart.
+// chartNotes returns the output of helm after an installation: NOTES.txt, rendered as an object in a copy of the chart.
 func chartNotes(t *testing.T, args ...string) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -15,13 +15,14 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// TestTheChartAcceptsNamesOfServices: both ports answer at each name that a Service has in the cluster.
+// TestTheChartAcceptsNamesOfServices: both ports accept each name that a Service has in the cluster.
 func TestTheChartAcceptsNamesOfServices(t *testing.T) {
 	t.Parallel()
 	acceptsServices(t, chartConfig(t), "tools")
 }
 
-// TestKustomizeAcceptsNamesOfServices: so do the examples, and the files of capgate init for a namespace.
+// TestKustomizeAcceptsNamesOfServices: the same holds for the examples, and for the files of capgate init for a
+// namespace.
 func TestKustomizeAcceptsNamesOfServices(t *testing.T) {
 	t.Parallel()
 	made, _ := initialize(t, "kubernetes", "--namespace", "agents")
@@ -42,7 +43,7 @@ func TestKustomizeAcceptsNamesOfServices(t *testing.T) {
 	}
 }
 
-// acceptsServices checks the names that a configuration accepts for Services in a namespace.
+// acceptsServices checks which Service names of a namespace a configuration accepts.
 func acceptsServices(t *testing.T, config map[string]any, namespace string) {
 	t.Helper()
 	for key, name := range map[string]string{"hosts": "capgate", "admin_hosts": "capgate-admin"} {
@@ -61,8 +62,8 @@ func acceptsServices(t *testing.T, config map[string]any, namespace string) {
 	}
 }
 
-// TestReleasesShareTheChartsNamespaces: releases of one configuration have no object in common, neither those of one
-// name nor those whose names and namespaces end up in the same words.
+// TestReleasesShareTheChartsNamespaces: releases of one configuration have no object in common, even with the same
+// name, or if their names and namespaces join to the same text.
 func TestReleasesShareTheChartsNamespaces(t *testing.T) {
 	t.Parallel()
 	values := filepath.Join(t.TempDir(), "values.yaml")
@@ -100,8 +101,8 @@ networkPolicy:
 // dashboardLink finds the UID in a link to a dashboard.
 var dashboardLink = regexp.MustCompile(`/d/([^/?"]+)`)
 
-// TestReleasesOfTheChartShareAGrafana: the dashboards of releases have no UID, title or name of a file in common. They
-// link to those of their own release, and are the committed ones otherwise.
+// TestReleasesOfTheChartShareAGrafana: the dashboards of different releases have different UIDs, titles and file names.
+// They link to those of their own release, and otherwise equal the committed ones.
 func TestReleasesOfTheChartShareAGrafana(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}

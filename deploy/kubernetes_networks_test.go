@@ -10,7 +10,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// TestChartKeepsCapabilitiesApart: the pods of capabilities reach neither the admin API nor Redis.
+// TestChartKeepsCapabilitiesApart: the pods of capabilities can reach neither the admin API nor Redis.
 func TestChartKeepsCapabilitiesApart(t *testing.T) {
 	t.Parallel()
 	all := renderChart(t, "--values", "helm/examples/autoscaled.yaml")
@@ -58,7 +58,7 @@ func TestChartKeepsCapabilitiesApart(t *testing.T) {
 	}
 	policies := renderChart(t, "--set", "networkPolicy.redis.podLabels.app=redis,networkPolicy.enabled=false")
 	if policies["NetworkPolicy capgate-redis"] != nil {
-		t.Error("there are policies, which are not enabled")
+		t.Error("there are policies although they are not enabled")
 	}
 	if ns := field(renderChart(t, "--values", "helm/examples/tenants.yaml")["NetworkPolicy capgate.tools-redis"],
 		"metadata", "namespace"); ns != "data" {
@@ -66,8 +66,8 @@ func TestChartKeepsCapabilitiesApart(t *testing.T) {
 	}
 }
 
-// TestChartTakesSecretsOfRedis: the URL is an environment variable and secret_file a file, both from secrets
-// that exist.
+// TestChartTakesSecretsOfRedis: the URL is an environment variable and secret_file is a file, both from existing
+// secrets.
 func TestChartTakesSecretsOfRedis(t *testing.T) {
 	t.Parallel()
 	all := renderChart(t, "--values", "helm/examples/autoscaled.yaml")
@@ -104,7 +104,7 @@ func contains(all []any, want any) bool {
 	return slices.ContainsFunc(all, func(v any) bool { return reflect.DeepEqual(v, want) })
 }
 
-// chartConfig returns the gateway's configuration in what is rendered.
+// chartConfig returns the gateway's configuration in rendered objects.
 func chartConfig(t *testing.T, args ...string) (config map[string]any) {
 	t.Helper()
 	text, _ := field(renderChart(t, args...)["ConfigMap capgate"], "data", "capgate.yaml").(string)

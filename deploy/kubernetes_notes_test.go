@@ -10,7 +10,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// TestTheChartsNotesAreTrue: the notes say of a release only what its values make of it.
+// TestTheChartsNotesAreTrue: the notes describe a release according to its values.
 func TestTheChartsNotesAreTrue(t *testing.T) {
 	t.Parallel()
 	const fleet = "config.fleets[0].capability=a,config.fleets[0].backends[0]=a:1"
@@ -39,8 +39,8 @@ func TestTheChartsNotesAreTrue(t *testing.T) {
 	}
 }
 
-// TestTheChartTestsTLSWithItsAuthority: over TLS helm test has a pod only with an authority, which a secret without it
-// does not keep from starting.
+// TestTheChartTestsTLSWithItsAuthority: over TLS, helm test has a pod only if there is an authority. A secret without
+// the authority does not keep the pod from starting.
 func TestTheChartTestsTLSWithItsAuthority(t *testing.T) {
 	t.Parallel()
 	const certificate = "certificate.enabled=true,certificate.issuerRef.name=ca"
@@ -65,7 +65,7 @@ func TestTheChartTestsTLSWithItsAuthority(t *testing.T) {
 	}
 }
 
-// TestTheChartScalesByMetricsAlone: KEDA takes an answer without metrics for an error, and not for 0 calls.
+// TestTheChartScalesByMetricsAlone: KEDA treats a response without metrics as an error, and not as 0 calls.
 func TestTheChartScalesByMetricsAlone(t *testing.T) {
 	t.Parallel()
 	all := renderChart(t, "--set", "redis.enabled=true,keda.enabled=true")
@@ -75,7 +75,8 @@ func TestTheChartScalesByMetricsAlone(t *testing.T) {
 	}
 }
 
-// TestInstallationsOfTheChartWait: the pages wait for an installation before its test, which calls once.
+// TestInstallationsOfTheChartWait: on the pages, each installation waits until it is ready before its test, which makes
+// only one call.
 func TestInstallationsOfTheChartWait(t *testing.T) {
 	t.Parallel()
 	for _, page := range []string{"README.md", "../docs/run/kubernetes.md"} {

@@ -15,8 +15,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// TestTheChartHasARedis: with redis.enabled the command of the chart's Redis, with the users of its secret, serves the
-// gateway, which is ready with the URL of the same secret. Nobody else may use it.
+// TestTheChartHasARedis: with redis.enabled, the command of the chart's Redis, with the users of its secret, serves the
+// gateway, which is ready with the URL of the same secret. Access without the password is denied.
 func TestTheChartHasARedis(t *testing.T) {
 	t.Parallel()
 	all := renderChart(t, "--set", "redis.enabled=true,replicas=3")

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestTheChartRestartsPodsForFieldsThatNeedIt: a change of the configuration that takes effect at once changes no pod.
+// TestTheChartRestartsPodsForFieldsThatNeedIt: a configuration change that takes effect at once does not change the
+// pods.
 func TestTheChartRestartsPodsForFieldsThatNeedIt(t *testing.T) {
 	t.Parallel()
 	const before = "config.fleets[0].capability=a,config.fleets[0].backends[0]=a:1,config.approvals.ttl=1m," +

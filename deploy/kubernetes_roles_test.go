@@ -12,7 +12,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// listObjects returns all objects, also those of one name in several namespaces.
+// listObjects returns all objects, including those with the same name in several namespaces.
 func listObjects(t *testing.T, text string) (all []map[string]any) {
 	t.Helper()
 	for part := range strings.SplitSeq(text, "\n---\n") {
@@ -24,15 +24,15 @@ func listObjects(t *testing.T, text string) (all []map[string]any) {
 }
 
 // TestChartGivesRights: the service account may list and watch the slices in the namespaces of fleets, the Services in
-// those of kubernetes.watch, with the named ConfigMaps, and nothing else. Without either it has neither a role nor a
-// token.
+// those of kubernetes.watch, and the named ConfigMaps, and nothing else. Without fleets and kubernetes.watch, it has
+// neither a role nor a token.
 func TestChartGivesRights(t *testing.T) {
 	t.Parallel()
 	const fleets = "  fleets:\n  - {capability: a, kubernetes: {service: a}}\n" +
 		"  - {capability: b, kubernetes: {namespace: other, selector: x}}\n" +
 		"  - {capability: c, kubernetes: {namespace: other, service: c}}\n  - {capability: d, backends: ['d:1']}\n"
 	const slicesOnly, both = "discovery.k8s.io/endpointslices", "discovery.k8s.io/endpointslices /services"
-	for config, want := range map[string]map[string]string{ // rights by kind and namespace
+	for config, want := range map[string]map[string]string{ // permissions by kind and namespace
 		"":     {},
 		fleets: {"Role other": slicesOnly, "Role tools": slicesOnly},
 		"  kubernetes: {watch: {namespaces: [other]}}\n" + fleets:    {"Role other": both, "Role tools": slicesOnly},
@@ -56,7 +56,7 @@ func TestChartGivesRights(t *testing.T) {
 			where := fmt.Sprint(kind, " ", field(o, "metadata", "namespace"))
 			name := "capgate"
 			if where != "Role tools" {
-				name = "capgate.tools" // releases of one name in two namespaces have roles of their own
+				name = "capgate.tools" // releases with the same name in two namespaces have separate roles
 			}
 			switch {
 			case isBinding:

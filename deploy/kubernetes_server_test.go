@@ -19,8 +19,8 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// TestAPIServer: a real API server accepts the chart and the kustomizations, and the program finds its backends from
-// within a pod, with the chart's roles and no address in its configuration.
+// TestAPIServer: a real API server accepts the chart and the kustomizations. The program finds its backends from within
+// a pod, with the chart's roles and without an address in its configuration.
 func TestAPIServer(t *testing.T) {
 	api := kubereal.StartAt(t, "127.0.0.1:443")
 	for _, name := range []string{"tools", "weather", "words", "gateways"} {
@@ -30,7 +30,7 @@ func TestAPIServer(t *testing.T) {
 	t.Run("Pod", func(t *testing.T) { servesInAPod(t, api) })
 }
 
-// serverAccepts applies each object without effect.
+// serverAccepts applies each object in a dry run.
 func serverAccepts(t *testing.T, api *kubereal.Cluster) {
 	invalid := map[string]any{"apiVersion": "v1", "kind": "Service", "metadata": map[string]any{"name": "x"},
 		"spec": map[string]any{"ports": []any{map[string]any{"port": 99999}}}}
@@ -49,7 +49,7 @@ func serverAccepts(t *testing.T, api *kubereal.Cluster) {
 		for _, o := range all {
 			if namespace, is := field(o, "metadata", "namespace").(string); is {
 				api.Namespace(t, namespace)
-				api.CreateAccount(t, namespace, "default") // a controller does
+				api.CreateAccount(t, namespace, "default") // normally created by a controller
 			}
 			if err := api.Validate(o); err != nil {
 				t.Errorf("%s: %v", from, err)
@@ -95,7 +95,7 @@ config:
     - {capability: words, policy: allow, kubernetes: {namespace: words, selector: "app=words"}}
 `
 
-// servesInAPod runs the program as the chart's Deployment does, in a root with only what a pod has.
+// servesInAPod runs the program as the chart's Deployment does, in a root with only the files of a pod.
 func servesInAPod(t *testing.T, api *kubereal.Cluster) {
 	values := filepath.Join(t.TempDir(), "values.yaml")
 	check.Must(t, os.WriteFile(values, []byte(podValues), 0o600))
@@ -170,7 +170,7 @@ func servesInAPod(t *testing.T, api *kubereal.Cluster) {
 	onlyWhatItNeeds(t, api)
 }
 
-// onlyWhatItNeeds: the token of the pod may read nothing else.
+// onlyWhatItNeeds checks that the token of the pod may read nothing else.
 func onlyWhatItNeeds(t *testing.T, api *kubereal.Cluster) {
 	token := api.Token(t, "gateways", "capgate")
 	const slicesOf = "/apis/discovery.k8s.io/v1/namespaces/%s/endpointslices"

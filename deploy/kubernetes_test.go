@@ -22,7 +22,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// tools are the programs of modules in tools/, built by the first test that needs one.
+// tools are programs of the modules in tools/. The first test that needs one builds it.
 var tools = map[string]func() (string, error){"helm": built("helm"), "kustomize": built("kustomize"),
 	"crane": built("crane")}
 
@@ -40,7 +40,7 @@ func built(name string) func() (path string, err error) {
 	})
 }
 
-// tool runs a program of a module in tools/ to its end.
+// tool runs a program of a module in tools/ and returns its output.
 func tool(t *testing.T, name string, args ...string) (stdout string, err error) {
 	t.Helper()
 	path, err := tools[name]()
@@ -56,7 +56,7 @@ func tool(t *testing.T, name string, args ...string) (stdout string, err error) 
 	return out.String(), nil
 }
 
-// objects holds rendered objects by kind and name. Of several with one name in different namespaces, it holds one.
+// objects holds rendered objects by kind and name. Of objects with the same name in different namespaces, it holds one.
 type objects map[string]map[string]any
 
 func parseObjects(t *testing.T, text string) objects {
@@ -82,7 +82,7 @@ func parseObjects(t *testing.T, text string) objects {
 	}
 }
 
-// field returns a value deep in an object; a number is the index in a list.
+// field returns a nested value of an object. A number is an index in a list.
 func field(o any, path ...any) any {
 	for _, at := range path {
 		switch at := at.(type) {
@@ -96,7 +96,7 @@ func field(o any, path ...any) any {
 	return o
 }
 
-// schemas returns those in schemas/kubernetes.json.
+// schemas returns the schemas in schemas/kubernetes.json.
 func schemas(t *testing.T) func(o map[string]any) error {
 	t.Helper()
 	text, err := os.ReadFile("schemas/kubernetes.json")
@@ -109,13 +109,13 @@ func schemas(t *testing.T) func(o map[string]any) error {
 		kind := fmt.Sprint(o["apiVersion"], " ", o["kind"])
 		name, ok := field(doc, "kinds", kind).(string)
 		if !ok {
-			return fmt.Errorf("there is no schema of %s", kind)
+			return fmt.Errorf("no schema of %s", kind)
 		}
 		schema, err := compiler.Compile("kubernetes.json#/definitions/" + name)
 		if err != nil {
 			return err
 		}
-		text, err := json.Marshal(o) // in the types that a schema is about
+		text, err := json.Marshal(o) // convert to the types of JSON
 		if err != nil {
 			return err
 		}
@@ -127,8 +127,8 @@ func schemas(t *testing.T) func(o map[string]any) error {
 	}
 }
 
-// The chart is what helm takes, for several values; what it renders is what Kubernetes
-// takes, and its configuration what the gateway does.
+// TestChart: helm accepts the chart with several sets of values, Kubernetes accepts the rendered objects, and the
+// gateway accepts the configuration.
 func TestChart(t *testing.T) {
 	t.Parallel()
 	chart := "helm/capgate"
@@ -137,7 +137,7 @@ func TestChart(t *testing.T) {
 	validate := schemas(t)
 	if err := validate(map[string]any{"apiVersion": "v1", "kind": "Service",
 		"spec": map[string]any{"port": 80}}); err == nil {
-		t.Error("a field that does not exist is taken")
+		t.Error("an unknown field is accepted")
 	}
 	for _, values := range append(examples, "") {
 		args := []string{}
@@ -166,10 +166,10 @@ func renderChart(t *testing.T, args ...string) objects {
 	return parseObjects(t, out)
 }
 
-// label is what Kubernetes takes as the name of a volume, which its schemas do not say.
+// label matches a volume name that Kubernetes accepts, which its schemas do not describe.
 var label = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
-// checkPods: the configuration is good, and pods have time to drain as it says.
+// checkPods checks that the configuration is valid and that pods have enough time to drain.
 func checkPods(t *testing.T, all objects) {
 	t.Helper()
 	text, _ := field(all["ConfigMap capgate"], "data", "capgate.yaml").(string)
@@ -202,7 +202,7 @@ func checkPods(t *testing.T, all objects) {
 	check.Must(t, os.WriteFile(file, []byte(strings.ReplaceAll(text, "/etc/capgate/manifests", dir+"/manifests")),
 		0o600))
 	out, _ := exec.CommandContext(t.Context(), capgate, "check", "--config", file).CombinedOutput()
-	expected := regexp.MustCompile(`/etc/capgate/|ok` + // secrets, which are not here
+	expected := regexp.MustCompile(`/etc/capgate/|ok` + // secrets, which are missing here
 		`|warning: operators send their credentials in cleartext` + // in a network of the cluster
 		`|warning: no one may use the admin API except for probes`) // until the values have operators, as the notes say
 	for line := range strings.Lines(string(out)) {
@@ -217,7 +217,7 @@ func asMap(v any) map[string]any {
 	return m
 }
 
-// Values that make no sense are refused by the chart's schema.
+// TestChartRefuses: the chart's schema rejects invalid values.
 func TestChartRefuses(t *testing.T) {
 	t.Parallel()
 	for set, why := range map[string]string{
@@ -276,7 +276,7 @@ func TestChartRefuses(t *testing.T) {
 // helmLabels lists the labels of a Helm release, which kustomize does not set.
 var helmLabels = []string{"app.kubernetes.io/managed-by", "app.kubernetes.io/version", "helm.sh/chart"}
 
-// The base is what the chart makes of the values of one replica, and the overlay what Kubernetes takes.
+// TestKustomize: the base equals the chart with the values of one replica, and Kubernetes accepts the overlay.
 func TestKustomize(t *testing.T) {
 	t.Parallel()
 	build := func(dir string) objects {

@@ -13,8 +13,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// upgraded returns a function that renders the chart for a namespace with access to a cluster. The cluster has the
-// given objects, by their paths.
+// upgraded returns a function that renders the chart for a namespace with access to a cluster with the given objects,
+// by their paths.
 func upgraded(t *testing.T, cluster map[string]string) func(namespace string, args ...string) objects {
 	t.Helper()
 	answers := map[string]string{
@@ -68,7 +68,7 @@ func TestAnUpgradeKeepsThePassword(t *testing.T) {
 	}
 }
 
-// TestAnUpgradeOfTheChartKeepsThePods: with an autoscaler an upgrade renders the number of pods in the cluster. An
+// TestAnUpgradeOfTheChartKeepsThePods: with an autoscaler, an upgrade renders the current number of pods. An
 // installation leaves the number to the autoscaler.
 func TestAnUpgradeOfTheChartKeepsThePods(t *testing.T) {
 	t.Parallel()
@@ -92,7 +92,8 @@ func TestAnUpgradeOfTheChartKeepsThePods(t *testing.T) {
 	}
 }
 
-// TestTheChartRestartsRedisForItsUsers: other users replace the pod of the chart's Redis; another password does not.
+// TestTheChartRestartsRedisForItsUsers: a change of the users replaces the pod of the chart's Redis; a change of the
+// password does not.
 func TestTheChartRestartsRedisForItsUsers(t *testing.T) {
 	t.Parallel()
 	pod := func(chart string) any {
@@ -112,6 +113,6 @@ func TestTheChartRestartsRedisForItsUsers(t *testing.T) {
 	check.Must(t, err)
 	check.Must(t, os.WriteFile(users, []byte(replace(t, string(text), " +ttl", "")), 0o600))
 	if reflect.DeepEqual(first, pod(dir)) {
-		t.Error("other users leave the pod as it is")
+		t.Error("other users do not change the pod")
 	}
 }

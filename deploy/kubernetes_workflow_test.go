@@ -18,8 +18,8 @@ var (
 	selection = regexp.MustCompile(`go test .*\./deploy -run '(\S+)'`)
 )
 
-// TestTheWorkflowRunsTheTestsOfTheChart: the workflow of the chart runs each test that renders it, after the programs
-// that the tests start have been installed.
+// TestTheWorkflowRunsTheTestsOfTheChart: the chart's workflow runs each test that renders the chart, after installing
+// the programs that the tests start.
 func TestTheWorkflowRunsTheTestsOfTheChart(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../.github/workflows/chart.yml")
@@ -52,7 +52,7 @@ func TestTheWorkflowRunsTheTestsOfTheChart(t *testing.T) {
 	}
 }
 
-// TestTheWorkflowFollowsTheSourcesOfTheChart: a change of a file that the chart is made of starts its workflow.
+// TestTheWorkflowFollowsTheSourcesOfTheChart: a change of any source of the chart starts its workflow.
 func TestTheWorkflowFollowsTheSourcesOfTheChart(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../.github/workflows/chart.yml")
@@ -65,7 +65,7 @@ func TestTheWorkflowFollowsTheSourcesOfTheChart(t *testing.T) {
 	check.Must(t, err)
 	sources := regexp.MustCompile(`"((?:deploy|examples|internal)/[^"]+)"`).FindAllStringSubmatch(string(generator), -1)
 	if len(sources) < 6 {
-		t.Errorf("the chart is made of %v", sources)
+		t.Errorf("the sources of the chart are %v", sources)
 	}
 	for _, source := range sources {
 		covered := false

@@ -23,9 +23,9 @@ import (
 	"github.com/capgate/capgate/internal/testkit/clienttest"
 )
 
-// registry is a real one, behind a door that wants a token, and that can change what it answers.
+// registry is a real registry behind a proxy that requires a token and can change responses.
 type registry struct {
-	addr string // of the door
+	addr string // of the proxy
 	lies atomic.Bool
 }
 
@@ -66,7 +66,7 @@ func startRegistry(t *testing.T) *registry {
 	return r
 }
 
-// pin returns a copy of what pin-images reads, with images of a registry.
+// pin returns a copy of the files that pin-images reads, with images of a registry.
 func pin(t *testing.T, r *registry) (dir string, images map[string]string) {
 	t.Helper()
 	dir, images = t.TempDir(), map[string]string{}
@@ -93,7 +93,8 @@ func pin(t *testing.T, r *registry) (dir string, images map[string]string) {
 	return dir, images
 }
 
-// TestPinImages: tags become the digests of a real registry, which wants a token. One that lies is believed nothing.
+// TestPinImages: tags become digests of a real registry that requires a token. A manifest that does not match its
+// digest is rejected.
 func TestPinImages(t *testing.T) {
 	t.Parallel()
 	r := startRegistry(t)
@@ -107,7 +108,7 @@ func TestPinImages(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// One image is for several platforms.
+	// An image for several platforms.
 	if _, err := tool(t, "crane", "index", "append", "-m", images["REDIS_IMAGE"], "-m", own, "-t",
 		images["REDIS_IMAGE"]); err != nil {
 		t.Fatal(err)
@@ -141,7 +142,7 @@ func TestPinImages(t *testing.T) {
 	}
 	for name, image := range images {
 		if want := name + "=" + image + "@" + r.digest(t, image) + "\n"; !strings.Contains(string(env), want) {
-			t.Errorf("there is no %q in\n%s", want, env)
+			t.Errorf("no %q in\n%s", want, env)
 		}
 	}
 	if n := strings.Count(string(env), "\n"); n != len(images) || n != 6 {
@@ -155,7 +156,7 @@ func TestPinImages(t *testing.T) {
 	}
 }
 
-// digest is what the registry's manifest comes to.
+// digest returns the digest of the registry's manifest.
 func (r *registry) digest(t *testing.T, image string) string {
 	t.Helper()
 	name, tag, _ := strings.Cut(strings.TrimPrefix(image, r.addr+"/"), ":")

@@ -16,7 +16,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/issuertest"
 )
 
-// capgate is the program, as the Makefile builds it.
+// capgate is the path of the program, built like the Makefile's.
 var capgate string
 
 func TestMain(m *testing.M) {
@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) int {
-	_ = os.Setenv("CAPGATE_ADMIN_INSECURE", "1") // TestMain is the only one here; who asks is not their subject
+	_ = os.Setenv("CAPGATE_ADMIN_INSECURE", "1") // authentication of operators is not tested here
 	dir, err := os.MkdirTemp("", "capgate")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -43,14 +43,14 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// process is a program that ends with the test, and with the tests' process.
+// process is a program that ends with the test, and with the process of the tests.
 type process struct {
 	name   string
 	cmd    *exec.Cmd
-	exited chan struct{} // closed when it has ended
+	exited chan struct{} // closed when the program has ended
 
 	mu   sync.Mutex
-	text bytes.Buffer  // what it wrote
+	text bytes.Buffer  // output of the program
 	grew chan struct{} // closed, and replaced, by every Write
 }
 
@@ -62,7 +62,7 @@ func start(t *testing.T, name string, args ...string) *process {
 	return launch(t, cmd)
 }
 
-// startIn is start in a root of its own, as a user, UID:GID, with no other environment than env.
+// startIn is start in the given root, as a user UID:GID, with only env as its environment.
 func startIn(t *testing.T, root, user string, env []string, name string, args ...string) *process {
 	t.Helper()
 	credential := &syscall.Credential{}
@@ -70,7 +70,7 @@ func startIn(t *testing.T, root, user string, env []string, name string, args ..
 		t.Fatalf("user %q: %v", user, err)
 	}
 	for dir := root; dir != filepath.Clean(os.TempDir()) && dir != "/"; dir = filepath.Dir(dir) {
-		check.Must(t, os.Chmod(dir, 0o755)) // a directory of the tests is for who runs them alone
+		check.Must(t, os.Chmod(dir, 0o755)) // a directory of the tests is private by default
 	}
 	cmd := &exec.Cmd{Path: name, Args: append([]string{name}, args...), Env: append([]string{}, env...), Dir: "/"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root, Credential: credential}
@@ -84,18 +84,18 @@ func launch(t *testing.T, cmd *exec.Cmd) *process {
 	p.cmd.Stdout, p.cmd.Stderr = p, p
 	p.cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	if err := p.cmd.Start(); err != nil {
-		t.Fatalf("%s: %v (tools/setup installs what is needed)", name, err)
+		t.Fatalf("%s: %v (tools/setup installs it)", name, err)
 	}
 	go func() {
-		_ = p.cmd.Wait() // killed, or seen by whoever waits for what it writes
+		_ = p.cmd.Wait() // killed; otherwise the waits for its output notice it
 		close(p.exited)
-		_, _ = p.Write(nil) // wakes those who wait for more
+		_, _ = p.Write(nil) // wakes the waits for more output
 	}()
 	t.Cleanup(func() {
 		_ = p.cmd.Process.Kill() // it may have ended
 		check.Received(t, p.exited, "the end of the process")
 		if t.Failed() {
-			t.Logf("%s wrote, at last:\n%s", p.name, p.tail())
+			t.Logf("last output of %s:\n%s", p.name, p.tail())
 		}
 	})
 	return p
@@ -116,7 +116,7 @@ func (p *process) read() (string, <-chan struct{}) {
 	return p.text.String(), p.grew
 }
 
-// tail is what is worth reading of what it wrote; calls are not.
+// tail returns the end of the output without the lines of calls.
 func (p *process) tail() string {
 	text, _ := p.read()
 	lines := slices.DeleteFunc(strings.Split(text, "\n"),
@@ -124,11 +124,11 @@ func (p *process) tail() string {
 	return strings.Join(lines[max(0, len(lines)-30):], "\n")
 }
 
-// wait waits for a piece of text in what the program writes, and returns all so far.
+// wait waits until the program writes a text, and returns the output so far.
 func (p *process) wait(t *testing.T, part string) (text string) {
 	t.Helper()
 	check.UntilEvent(t, fmt.Sprintf("%q of %s", part, p.name), func() (bool, string, <-chan struct{}) {
-		ended := p.hasExited() // before the look, which then sees all
+		ended := p.hasExited() // read first, so that the following check sees all output
 		all, grew := p.read()
 		if text = all; strings.Contains(text, part) {
 			return true, text, nil
@@ -141,7 +141,7 @@ func (p *process) wait(t *testing.T, part string) (text string) {
 	return text
 }
 
-// hasExited reports whether the program has ended, and written all.
+// hasExited reports whether the program has ended and its output is complete.
 func (p *process) hasExited() bool {
 	select {
 	case <-p.exited:
@@ -151,7 +151,7 @@ func (p *process) hasExited() bool {
 	}
 }
 
-// command runs a program to its end, which must be a good one.
+// command runs a program, which must succeed, and returns its output.
 func command(t *testing.T, name string, args ...string) (stdout, stderr string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), name, args...)

@@ -18,11 +18,11 @@ import (
 	"github.com/capgate/capgate/internal/testkit/clienttest"
 )
 
-// prometheus is a real one.
+// prometheus is a running Prometheus.
 type prometheus struct{ url string }
 
-// startPrometheus runs one with the configuration that is deployed, but for what it
-// scrapes, and how often: a test has no time for the intervals of a real one.
+// startPrometheus starts a Prometheus with the deployed configuration, except for the targets and the intervals, which
+// are shorter.
 func startPrometheus(t *testing.T, targets []string) *prometheus {
 	t.Helper()
 	text, err := os.ReadFile("prometheus/prometheus.yml")
@@ -49,12 +49,12 @@ func startPrometheus(t *testing.T, targets []string) *prometheus {
 	log := p.wait(t, "Server is ready to receive web requests")
 	addr := regexp.MustCompile(`msg="?Listening on"? address=(127\.0\.0\.1:\d+)`).FindStringSubmatch(log)
 	if addr == nil {
-		t.Fatalf("where does Prometheus listen?\n%s", log)
+		t.Fatalf("the output does not have Prometheus' address:\n%s", log)
 	}
 	return &prometheus{"http://" + addr[1]}
 }
 
-// get asks the API for JSON.
+// get sends a request to the JSON API.
 func (p *prometheus) get(path string, query url.Values, data any) error {
 	resp, err := clienttest.HTTP.Get(p.url + path + "?" + query.Encode())
 	if err != nil {
@@ -74,13 +74,13 @@ func (p *prometheus) get(path string, query url.Values, data any) error {
 	return nil
 }
 
-// sample is a series, and its newest value.
+// sample is the newest value of a series.
 type sample struct {
 	labels map[string]string
 	value  float64
 }
 
-// query executes one as of now.
+// query executes a query at the current time.
 func (p *prometheus) query(expr string) ([]sample, error) {
 	var data struct {
 		Result []struct {
@@ -103,8 +103,8 @@ func (p *prometheus) query(expr string) ([]sample, error) {
 	return all, nil
 }
 
-// returnsData executes a query and says what is wrong with its answer. Series of which
-// none has a number are as good as none: Grafana shows nothing of them.
+// returnsData executes a query and returns an error if there is no data. Series without any number count as no data,
+// because Grafana does not show them.
 func (p *prometheus) returnsData(expr string) error {
 	all, err := p.query(expr)
 	if err != nil {
@@ -118,7 +118,7 @@ func (p *prometheus) returnsData(expr string) error {
 	return fmt.Errorf("%d series, none with a number", len(all))
 }
 
-// values returns those of a label of a metric.
+// values returns the values of a metric's label.
 func (p *prometheus) values(label, metric string) (all []string, err error) {
 	query := url.Values{"start": {strconv.FormatInt(time.Now().Add(-time.Hour).Unix(), 10)}}
 	if metric != "" {
@@ -128,7 +128,7 @@ func (p *prometheus) values(label, metric string) (all []string, err error) {
 	return all, err
 }
 
-// rule is one as Prometheus has loaded it.
+// rule is a rule that Prometheus has loaded.
 type rule struct{ Name, Query, Type, Health, LastError string }
 
 func (p *prometheus) rules() (all []rule, err error) {
@@ -140,7 +140,7 @@ func (p *prometheus) rules() (all []rule, err error) {
 	return all, err
 }
 
-// name is a metric, a recorded one, a label, a function or a keyword.
+// name matches a metric, a recorded metric, a label, a function or a keyword.
 var name = regexp.MustCompile(`[A-Za-z_:][\w:]*`)
 
 // metrics returns the names of scraped metrics in an expression.

@@ -33,7 +33,7 @@ func TestQueries(t *testing.T) {
 	t.Run("metrics", func(t *testing.T) { p.checkMetrics(t, boards) })
 }
 
-// board is what is looked at of a dashboard.
+// board is the tested part of a dashboard.
 type board struct {
 	Title, UID string
 	Templating struct {
@@ -52,7 +52,7 @@ type boardPanel struct {
 	Panels  []boardPanel // of a collapsed row
 }
 
-// queries returns those of all panels and annotations, by what they are of.
+// queries returns the queries of all panels and annotations, by their place.
 func (b *board) queries() iter.Seq2[string, string] {
 	return func(yield func(of, expr string) bool) {
 		for _, a := range b.Annotations.List {
@@ -88,7 +88,7 @@ func readDashboards(t *testing.T) (all []board) {
 	return all
 }
 
-// grafana puts in what Grafana would: every variable is "All".
+// grafana replaces variables as Grafana does, with "All" selected for each.
 var grafana = strings.NewReplacer("$__rate_interval", "5s", "$capability", ".*", "$tenant", ".*", "$instance", ".*")
 
 func (p *prometheus) checkPanels(t *testing.T, boards []board) {
@@ -100,7 +100,7 @@ func (p *prometheus) checkPanels(t *testing.T, boards []board) {
 			}
 			label := regexp.MustCompile(`^label_values\((\w+), (\w+)\)$`).FindStringSubmatch(v.Query)
 			if label == nil {
-				t.Errorf("%s: %s: %q is not understood here", b.Title, v.Name, v.Query)
+				t.Errorf("%s: %s: unknown placeholder %q", b.Title, v.Name, v.Query)
 				continue
 			}
 			check.Succeeds(t, b.Title+": "+v.Query, func() error {
@@ -125,7 +125,7 @@ func (p *prometheus) checkPanels(t *testing.T, boards []board) {
 	t.Logf("%d queries of panels", n)
 }
 
-// checkExemplars finds calls behind the latencies, by the ids of their traces.
+// checkExemplars checks that latencies have exemplars with trace ids.
 func (p *prometheus) checkExemplars(t *testing.T) {
 	check.Succeeds(t, "exemplars", func() error {
 		var series []struct {
@@ -144,8 +144,8 @@ func (p *prometheus) checkExemplars(t *testing.T) {
 
 }
 
-// checkRules finds every rule evaluated, and data in what each compares: an alert that
-// has nothing to compare would never fire.
+// checkRules checks that every rule is evaluated and that all of its comparisons have data: an alert without data would
+// never fire.
 func (p *prometheus) checkRules(t *testing.T) {
 	var all []rule
 	check.Succeeds(t, "rules", func() (err error) {
@@ -171,11 +171,10 @@ func (p *prometheus) checkRules(t *testing.T) {
 	t.Logf("%d rules", len(all))
 }
 
-// labels are the matchers of a selector.
+// labels matches the matchers of a selector.
 var labels = regexp.MustCompile(`\{[^}]*\}`)
 
-// compared returns an alert's expression with the value of each comparison instead of nothing
-// where it is false.
+// compared returns an alert's expression in which each comparison returns its value even if it is false.
 func compared(expr string) string {
 	var text strings.Builder
 	last := 0
@@ -190,8 +189,8 @@ func compared(expr string) string {
 	return text.String()
 }
 
-// checkMetrics: every metric of the gateway is on a dashboard, by itself or by a recorded
-// rule, and nothing there asks for a metric that does not exist.
+// checkMetrics checks that every metric of the gateway is on a dashboard, directly or through a recording rule, and
+// that dashboards use only existing metrics.
 func (p *prometheus) checkMetrics(t *testing.T, boards []board) {
 	shown := map[string]bool{}
 	show := func(expr string) {
@@ -233,7 +232,7 @@ func (p *prometheus) checkMetrics(t *testing.T, boards []board) {
 	}
 	for name := range asked {
 		if !slices.Contains(names, name) {
-			t.Errorf("%s is asked for and does not exist", name)
+			t.Errorf("%s is on a dashboard and does not exist", name)
 		}
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// TestRedisACL: with the users of redis/compose.acl the gateway's store works, and what it does not need is refused.
+// TestRedisACL: with the users of redis/compose.acl, the gateway's store works, and other commands are denied.
 func TestRedisACL(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -38,10 +38,10 @@ func TestRedisACL(t *testing.T) {
 	mine := open("capgate", password)
 	check.Succeeds(t, "redis", func() error { return mine.Ping(ctx).Err() })
 	if err := open("", "").Ping(ctx).Err(); err == nil {
-		t.Error("without a password it answers")
+		t.Error("Redis responds without a password")
 	}
 	if err := open("default", password).Ping(ctx).Err(); err == nil {
-		t.Error("the default user is on")
+		t.Error("the default user is enabled")
 	}
 	for _, words := range [][]any{
 		{"FLUSHALL"}, {"FLUSHDB"}, {"CONFIG", "GET", "*"}, {"KEYS", "*"}, {"ACL", "LIST"}, {"SHUTDOWN"},
@@ -71,13 +71,13 @@ func TestRedisACL(t *testing.T) {
 		&approvals.StoredAnswer{State: approvals.Approved, TTL: time.Minute}); err != nil {
 		t.Error(err)
 	}
-	check.Must(t, store.Tenants().DeleteTenant(ctx, "acme", 0, true)) // which looks through all keys
+	check.Must(t, store.Tenants().DeleteTenant(ctx, "acme", 0, true)) // scans all keys
 }
 
 // startRedis starts a server with users.
 func startRedis(t *testing.T, acl string) (addr string) {
 	t.Helper()
-	addr = check.ClosedPort(t) // it stays the test's
+	addr = check.ClosedPort(t) // the port stays reserved
 	_, port, err := net.SplitHostPort(addr)
 	check.Must(t, err)
 	program.Start(t, exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "",

@@ -9,8 +9,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// The configuration and the rules are what Prometheus understands, and alerts fire when
-// they should, and end.
+// TestRules: Prometheus accepts the configuration and the rules, and alerts fire and resolve as expected.
 func TestRules(t *testing.T) {
 	t.Parallel()
 	command(t, "promtool", "check", "config", "prometheus/prometheus.yml")

@@ -12,19 +12,20 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// runbooks are the pages of docs/run/runbooks.
+// runbooks is the directory of the runbooks' pages.
 const runbooks = "../docs/run/runbooks/"
 
 // runbook is the section of an alert.
 type runbook struct {
 	text     string
-	commands string // of its check, which a drill runs; "": none
-	output   string // what they print; "…": anything
+	commands string // of its check, which a drill runs; "" if there are none
+	output   string // expected output; "…" matches anything
 }
 
 var (
-	fence  = regexp.MustCompile("(?s)```([a-z]+ [a-z]+)\n(.*?)```\n")
-	urlOf  = regexp.MustCompile(`^https://github\.com/capgate/capgate/blob/main/docs/run/runbooks/([a-z]+\.md)#([a-z]+)$`)
+	fence = regexp.MustCompile("(?s)```([a-z]+ [a-z]+)\n(.*?)```\n")
+	urlOf = regexp.MustCompile(
+		`^https://github\.com/capgate/capgate/blob/main/docs/run/runbooks/([a-z]+\.md)#([a-z]+)$`)
 	titles = regexp.MustCompile(`(?m)^## (\w+)\n`)
 )
 
@@ -60,7 +61,7 @@ func readRunbooks(t *testing.T) map[string]map[string]runbook {
 	return all
 }
 
-// TestRunbooks: each alert has a runbook with what it means, how to check it and what to do, and each runbook an alert.
+// TestRunbooks: each alert has a runbook with its meaning, the check and the remedy, and each runbook has an alert.
 func TestRunbooks(t *testing.T) {
 	t.Parallel()
 	pages := readRunbooks(t)
@@ -84,7 +85,7 @@ func TestRunbooks(t *testing.T) {
 	for file, page := range pages {
 		for name := range page {
 			if !slices.Contains(names, name) {
-				t.Errorf("%s: %s is no alert", file, name)
+				t.Errorf("%s: %s is not an alert", file, name)
 			}
 		}
 	}
@@ -102,7 +103,7 @@ func matches(text, pattern string) bool {
 	return true
 }
 
-// drill runs the commands of a runbook at a gateway until they print what the runbook says.
+// drill runs the commands of a runbook at a gateway until they print the output in the runbook.
 func (r runbook) drill(t *testing.T, name, admin string) {
 	t.Helper()
 	if r.commands == "" || r.output == "" {

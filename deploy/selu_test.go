@@ -19,8 +19,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// TestSeluFiles: the compose file is valid, capabilities and Redis are apart, and the manifests are those of the
-// capabilities with another image.
+// TestSeluFiles: the compose file is valid, capabilities and Redis are in separate networks, and the manifests are
+// those of the capabilities with another image.
 func TestSeluFiles(t *testing.T) {
 	t.Parallel()
 	file, services := checkCompose(t, "selu/compose.yaml")
@@ -45,28 +45,28 @@ func TestSeluFiles(t *testing.T) {
 	}
 }
 
-// walk follows the step by step of docs/systems/selu.md in a copy of deploy, without Docker: what docker would do is
-// done by hand.
+// walk follows the steps of docs/systems/selu.md in a copy of deploy, without Docker: the test carries out Docker's
+// part.
 type walk struct {
 	t        *testing.T
-	dir      string // has the copy
-	network  string // prefix of addresses that no other program has
+	dir      string // of the copy
+	network  string // address prefix that no other program uses
 	public   string // of the gateway
 	admin    string
 	gateway  *process
 	images   map[string]*image
-	did      []string // what docker was told
+	did      []string // commands for Docker
 	finished bool     // Selu has used the capabilities
 }
 
-// TestSeluWalk: whoever follows the document has Selu's capabilities behind a gateway.
+// TestSeluWalk: following the document results in Selu's capabilities behind a gateway.
 func TestSeluWalk(t *testing.T) {
 	t.Parallel()
 	w := &walk{t: t, dir: t.TempDir(), network: fmt.Sprintf("127.%d.%d.", 1+rand.IntN(254), rand.IntN(256)),
 		images: map[string]*image{}}
 	check.Must(t, os.Mkdir(w.dir+"/deploy", 0o755))
 	command(t, "cp", "-a", "selu", "redis", w.dir+"/deploy")
-	for _, leftover := range []string{"secrets", "image/key", "image/ca.pem"} { // of who tries it here
+	for _, leftover := range []string{"secrets", "image/key", "image/ca.pem"} { // from trying out the example here
 		check.Must(t, os.RemoveAll(filepath.Join(w.dir, "deploy/selu", leftover)))
 	}
 	text, err := os.ReadFile("../docs/systems/selu.md")
@@ -82,7 +82,7 @@ func TestSeluWalk(t *testing.T) {
 	}
 }
 
-// follow does what a line of the document says.
+// follow carries out a line of the document.
 func (w *walk) follow(line string) {
 	w.t.Helper()
 	words := strings.Fields(line)
@@ -107,7 +107,7 @@ func (w *walk) follow(line string) {
 		if out := w.shell("cat log |" + rest); !strings.Contains(out, `"tool":"get_current_weather"`) {
 			w.t.Errorf("%s: %s", line, out)
 		}
-	default: // exec: the program of the container is here
+	default: // exec: the container's program is available here
 		w.did = append(w.did, "exec")
 		_, rest, _ := strings.Cut(line, "gateway /capgate ")
 		out := w.shell(capgate + " " + rest)
@@ -128,7 +128,7 @@ func (w *walk) shell(line string) string {
 	return string(out)
 }
 
-// up starts what the compose file has.
+// up starts the services of the compose file.
 func (w *walk) up() {
 	w.t.Helper()
 	selu := w.dir + "/deploy/selu"
@@ -157,7 +157,7 @@ func (w *walk) up() {
 	check.Must(w.t, yaml.Unmarshal(text, &compose))
 	args := list(field(compose, "services", "gateway", "command"))
 	w.public = w.network + "1:8443"
-	if os.Geteuid() != 0 { // names cannot be those of Docker
+	if os.Geteuid() != 0 { // the names of Docker cannot be used
 		w.public = "localhost:0"
 	}
 	for i, arg := range args {
@@ -173,7 +173,7 @@ func (w *walk) up() {
 	w.public, w.admin = attribute(log, "listen"), attribute(log, "admin")
 }
 
-// build makes an image of the document.
+// build builds an image of the document.
 func (w *walk) build(name string) {
 	w.t.Helper()
 	if name == "capgate-forward" {
@@ -197,7 +197,7 @@ func (w *walk) container(capability, host string) *selu.Client {
 	check.Must(w.t, err)
 	check.Must(w.t, yaml.Unmarshal(text, &manifest))
 	b := w.images[manifest.Image]
-	// In Docker each container has the port 50051.
+	// In Docker, each container has the port 50051.
 	env := append(slices.Clone(b.env), "SELU_CAPABILITY_ID="+capability, "CAPGATE_LISTEN="+host+":50051")
 	var p *process
 	if os.Geteuid() == 0 {
@@ -222,7 +222,7 @@ func (w *walk) container(capability, host string) *selu.Client {
 	return client
 }
 
-// use is Selu: it uses both capabilities.
+// use uses both capabilities, in the role of Selu.
 func (w *walk) use() {
 	w.t.Helper()
 	weather := w.container("weather", w.network+"2")

@@ -11,7 +11,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// The unit is what systemd understands, and leaves the gateway little that it could do.
+// TestSystemd: systemd accepts the unit, and the unit restricts the gateway's permissions.
 func TestSystemd(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("systemd/capgate.service")
@@ -27,17 +27,17 @@ func TestSystemd(t *testing.T) {
 		}
 	}
 	if names := ownNames(string(text)); len(names) != 0 {
-		t.Errorf("systemd starts no dynamic user of the name of a group: %v", names)
+		t.Errorf("systemd rejects a dynamic user with the name of a group: %v", names)
 	}
 	if strings.Contains(string(text), "\nProcSubset=pid") {
-		t.Error("process_start_time_seconds and the machine's memory cannot be found out")
+		t.Error("process_start_time_seconds and the machine's memory are inaccessible")
 	}
-	// 0 is nothing, 100 everything.
+	// The exposure level: 0 is the most restricted, 100 the least.
 	command(t, "systemd-analyze", "security", "--offline=true", "--no-pager", "--threshold=20", file)
 }
 
-// ownNames returns the groups of a unit that have the name of its dynamic user, which systemd then refuses with
-// 217/USER. Without User, the user has the name of the unit.
+// ownNames returns the groups of a unit with the name of its dynamic user, which systemd rejects with 217/USER. Without
+// User, the user has the name of the unit.
 func ownNames(unit string) (groups []string) {
 	user := "capgate"
 	for line := range strings.Lines(unit) {
@@ -52,8 +52,8 @@ func ownNames(unit string) (groups []string) {
 	return slices.DeleteFunc(groups, func(group string) bool { return group != user })
 }
 
-// TestGroupsOfTheUnitAreMade: the package and the steps of capgate init create the group of the unit, and no group of
-// the name of its user.
+// TestGroupsOfTheUnitAreMade: the package and the steps of capgate init create the unit's group, and no group with the
+// name of its user.
 func TestGroupsOfTheUnitAreMade(t *testing.T) {
 	t.Parallel()
 	unit, err := os.ReadFile("systemd/capgate.service")
@@ -66,7 +66,7 @@ func TestGroupsOfTheUnitAreMade(t *testing.T) {
 	for name, text := range map[string]string{"postinstall.sh": string(script), "init": steps} {
 		made := regexp.MustCompile(`groupadd [a-z -]*?(\S+)\n`).FindAllStringSubmatch(text, -1)
 		if len(made) != 1 || made[0][1] != group {
-			t.Errorf("%s makes the groups %q, and the unit has %s", name, made, group)
+			t.Errorf("%s creates the groups %q, and the unit has %s", name, made, group)
 		}
 	}
 }

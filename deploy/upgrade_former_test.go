@@ -16,7 +16,7 @@ import (
 var former = flag.String("former", "", "`version` that TestUpgrade begins with: a tag, a commit, or last for the last "+
 	"tag, and without tags "+beforeRelease+"; default the program as it is")
 
-// beforeRelease is the former version until there is a release.
+// beforeRelease is the former version as long as there is no release.
 const beforeRelease = "HEAD~100"
 
 // formerProgram returns the program of the former version.
@@ -44,8 +44,8 @@ func formerProgram(t *testing.T) string {
 	return program
 }
 
-// formerCommit returns the commit of a value of -former in a clone. A clone without history fails the test, which could
-// otherwise test nothing without saying so.
+// formerCommit returns the commit for a value of -former in a clone. In a clone without history, the test fails rather
+// than test nothing.
 func formerCommit(t *testing.T, clone, former string) string {
 	t.Helper()
 	if former != "last" {
@@ -68,7 +68,7 @@ func git(t *testing.T, clone string, args ...string) string {
 	return strings.TrimSpace(out)
 }
 
-// TestFormerVersion: the former version of an upgrade is the last release before the commit, and until there is one the
+// TestFormerVersion: the former version of an upgrade is the last release before the commit or, if there is none, the
 // hundredth commit before it. A release is later than its prereleases.
 func TestFormerVersion(t *testing.T) {
 	t.Parallel()
@@ -96,7 +96,7 @@ func TestFormerVersion(t *testing.T) {
 	commit()
 	last(release, "after a release")
 	if got := formerCommit(t, clone, "v0.9.0"); got != release {
-		t.Errorf("a version by its name: %s", got)
+		t.Errorf("a named version: %s", got)
 	}
 	candidate := commit("v0.10.0-rc.1")
 	final := commit("v0.10.0")

@@ -31,7 +31,7 @@ func at(admin string) (*grpc.ClientConn, error) {
 	return clienttest.NewConn("passthrough:///"+admin, grpc.WithTransportCredentials(insecure.NewCredentials()))
 }
 
-// hooks receives the notices of denied approvals. It accepts only those that were allowed.
+// hooks receives the notices of denied approvals. It accepts only allowed ones.
 type hooks struct {
 	mu               sync.Mutex
 	allowed, refused map[string]bool // text in a notice
@@ -52,7 +52,7 @@ func (h *hooks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.accepted = append(h.accepted, string(body))
 }
 
-// hold refuses notices with a text from now on, and allow accepts them.
+// hold rejects notices with a text from now on, and allow accepts them.
 func (h *hooks) hold(text string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -65,7 +65,7 @@ func (h *hooks) allow(text string) {
 	h.allowed[text] = true
 }
 
-// state returns whether a notice with a text was refused, and the number of those that were accepted.
+// state returns whether a notice with a text was rejected, and the number of accepted ones.
 func (h *hooks) state(text string) (refused bool, accepted int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -77,8 +77,8 @@ func (h *hooks) state(text string) (refused bool, accepted int) {
 	return h.refused[text], accepted
 }
 
-// deniedKept: an approval is denied, and the receiver of its notice is away. After the change of version, the history
-// of approvals has it, and the notice is delivered.
+// deniedKept: an approval is denied while the receiver of its notice is unavailable. After the change of version, the
+// history of approvals has it, and the notice is delivered.
 func deniedKept(u *upgrade, w writer) (func(context.Context, string) error, error) {
 	client, closing := u.connectGRPC()
 	defer closing()
@@ -155,8 +155,8 @@ func registeredKept(u *upgrade, w writer) (func(context.Context, string) error, 
 	}, nil
 }
 
-// toolKept: a discovered tool has changed since its version was accepted. It needs approval after the change of version
-// too, until an operator accepts it.
+// toolKept: a discovered tool has changed since its version was accepted. After the change of version, it still needs
+// approval until an operator accepts it.
 func toolKept(u *upgrade, w writer) (func(context.Context, string) error, error) {
 	call := func(ctx context.Context) error {
 		_, _, err := u.invoke(ctx, u.key, &docpb.InvokeRequest{CapabilityId: "listed", ToolName: gatewaytest.Echo,
@@ -203,7 +203,7 @@ func (u *upgrade) lists(description string) {
 	u.capabilities[1].SetLists(func() ([]byte, string, error) { return tools, "", nil })
 }
 
-// historyKept: the numbers of a tenant's calls are there after the change of version.
+// historyKept: the statistics of a tenant's calls are available after the change of version.
 func historyKept(u *upgrade, w writer) (func(context.Context, string) error, error) {
 	const calls = 5
 	tenant := "counted-" + w.tag
@@ -234,8 +234,8 @@ func historyKept(u *upgrade, w writer) (func(context.Context, string) error, err
 	}, nil
 }
 
-// sessionKept: of two people who have signed in, one goes on after the change of version. The session of the other one
-// was revoked, and stays so.
+// sessionKept: of two signed-in people, one stays signed in after the change of version. The session of the other one
+// was revoked, and stays revoked.
 func sessionKept(u *upgrade, w writer) (func(context.Context, string) error, error) {
 	before := u.sessions(w)
 	revoked, err := u.signIn(w.t)

@@ -30,29 +30,29 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// perConnection is the number of calls after which a caller of load connects again, so that haproxy gives it another
-// replica. pace is the time between two calls of a caller.
+// perConnection is the number of calls after which a caller reconnects, so that haproxy selects another replica. pace
+// is the time between two calls of a caller.
 const (
 	perConnection = 20
 	pace          = 20 * time.Millisecond
 )
 
-// load calls the fleet in every way at once.
+// load calls the fleet over all protocols at once.
 type load struct {
 	kinds  map[string]*kind
 	cancel context.CancelFunc
 	all    sync.WaitGroup
 }
 
-// kind is one way to call. connect returns the call of a connection, which has to end in time although its replica is
-// replaced, and what closes the connection.
+// kind is one protocol of calls. connect returns a function that makes a call on a new connection, and one that closes
+// the connection. The call must end in time although its replica is replaced.
 type kind struct {
 	callers int
 	connect func(u *upgrade) (call func(ctx context.Context, args string) error, closing func())
 	calls   atomic.Int64
 }
 
-// startLoad calls until end.
+// startLoad makes calls until end.
 func (u *upgrade) startLoad(t *testing.T) *load {
 	t.Helper()
 	l := &load{kinds: map[string]*kind{
@@ -98,7 +98,7 @@ func (k *kind) run(ctx context.Context, t *testing.T, u *upgrade, caller string)
 	}
 }
 
-// during makes calls of each kind before, while and after something happens.
+// during makes calls of each kind before, during and after an operation.
 func (l *load) during(t *testing.T, what string, happens func()) {
 	t.Helper()
 	began := l.counts()
@@ -136,7 +136,7 @@ func (l *load) more(t *testing.T) {
 	})
 }
 
-// end lets the running calls finish.
+// end waits for the running calls.
 func (l *load) end(t *testing.T) {
 	t.Helper()
 	l.cancel()
@@ -148,7 +148,7 @@ func as(ctx context.Context, key string, more ...string) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, append(more, "authorization", "Bearer "+key)...)
 }
 
-// same returns an error unless a result is the arguments.
+// same returns an error if a result differs from the arguments.
 func same(result, args string, err error) error {
 	if err == nil && result != args {
 		err = fmt.Errorf("the result is %q", result)
@@ -258,7 +258,7 @@ func (u *upgrade) overMCP() (func(context.Context, string) error, func()) {
 		}
 }
 
-// approvals makes calls that need approval: asks, answers at any replica, and repeats the call.
+// approvals makes calls that need approval: it requests an approval, answers it at any replica, and repeats the call.
 func (u *upgrade) approvals() (func(context.Context, string) error, func()) {
 	client, closing := u.connectGRPC()
 	return func(ctx context.Context, args string) error {

@@ -19,11 +19,11 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// kept is state in Redis that one version writes, and another has to read.
+// kept is state in Redis that one version writes and another one must read.
 type kept struct {
 	name string
-	// write writes the state with the commands of a program at one replica. What it returns checks, when all replicas
-	// have the other version, that it is in force.
+	// write writes the state with the commands of a program at one replica. The returned function checks that the state
+	// is in effect once all replicas have the other version.
 	write func(u *upgrade, w writer) (check func(ctx context.Context, admin string) error, err error)
 }
 
@@ -62,7 +62,7 @@ type checking struct {
 	check func(context.Context, string) error
 }
 
-// write writes all state at a replica, whose program is given.
+// write writes all state at a replica that runs the given program.
 func (u *upgrade) write(t *testing.T, program string, replica int) (all []checking) {
 	t.Helper()
 	w := writer{t, program, u.host(replica+1) + adminPort, fmt.Sprintf("w%d", u.writers)}
@@ -107,8 +107,8 @@ func echo(args string) *docpb.InvokeRequest {
 	return &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte(args)}
 }
 
-// tenantKept: of a hundred calls a day, forty are made before. The key has sixty more. A replica that ends loses a few,
-// which it had leased.
+// tenantKept: of a quota of a hundred calls a day, forty are made before, so sixty remain. A replica that ends loses
+// the few calls that it had leased.
 func tenantKept(u *upgrade, w writer) (func(context.Context, string) error, error) {
 	const limit, before, lost = 100, 40, 10
 	w.run("tenants", "create", w.tag, "--capabilities", "*", "--limits", fmt.Sprintf(`{"per_day": %d}`, limit))
@@ -150,7 +150,7 @@ func ruleKept(u *upgrade, w writer) (func(context.Context, string) error, error)
 	return func(ctx context.Context, _ string) error { return blocked(ctx) }, nil
 }
 
-// unexpected returns the error of a call that should have had another one.
+// unexpected returns the error of a call that should have failed with a different one.
 func unexpected(err error) error {
 	if err == nil {
 		return errors.New("the call succeeded")
@@ -174,7 +174,7 @@ func pendingKept(u *upgrade, w writer) (func(context.Context, string) error, err
 	}, err
 }
 
-// approvedKept: a call is approved before, and repeated after the change of version, once.
+// approvedKept: a call is approved before the change of version, and repeated once after it.
 func approvedKept(u *upgrade, w writer) (func(context.Context, string) error, error) {
 	client, closing := u.connectGRPC()
 	defer closing()
@@ -196,7 +196,7 @@ func approvedKept(u *upgrade, w writer) (func(context.Context, string) error, er
 	}, err
 }
 
-// responseKept: a call with an idempotency key that is repeated gets the stored response, and does not run again.
+// responseKept: a repeated call with an idempotency key gets the stored response and does not run again.
 func responseKept(u *upgrade, w writer) (func(context.Context, string) error, error) {
 	args := `{"stored":"` + w.tag + `"}`
 	once := func(ctx context.Context) error {

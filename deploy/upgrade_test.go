@@ -21,7 +21,7 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// upgrade is a fleet behind a real haproxy that changes its version while callers of each protocol call it.
+// upgrade is a fleet behind a real haproxy whose version changes while clients of each protocol make calls.
 type upgrade struct {
 	fleet
 	t        *testing.T
@@ -35,10 +35,10 @@ type upgrade struct {
 	writers      int                       // number of writers of state so far
 
 	mu     sync.Mutex
-	leaves int // index of the replica that drains; -1: none
+	leaves int // index of the draining replica; -1 for none
 }
 
-// upgradeConfig has only fields that every version has had. The replicas of both versions read it.
+// upgradeConfig has only fields that exist in all versions. The replicas of both versions read it.
 const upgradeConfig = `
 redis: {url: '$redis', timeout: 5s}
 replicas: {heartbeat: 500ms}
@@ -67,9 +67,10 @@ tools:
   - {name: fail, description: Fails., input_schema: {type: object}, recommended_policy: allow}
 `
 
-// TestUpgrade: a fleet of the former version gets the newest version, replica by replica, and goes back. Both share the
-// state in Redis: what one version wrote is in force in the other. Under load over each protocol no call fails. By
-// default both versions are the program as it is, so that every run tests the procedure; -former names another one.
+// TestUpgrade: a fleet is upgraded from the former version to the newest, replica by replica, and back. Both versions
+// share the state in Redis: state written by one is in effect in the other. Under load over each protocol, no call
+// fails. By default, both versions are the current program, so that every run tests the procedure; -former selects
+// another one.
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
 	old := formerProgram(t)
@@ -104,7 +105,7 @@ func TestUpgrade(t *testing.T) {
 	u.checks(t, "the former version again", downward)
 }
 
-// startUpgrade starts what the replicas need.
+// startUpgrade starts the dependencies of the replicas.
 func startUpgrade(t *testing.T) *upgrade {
 	t.Helper()
 	network := fmt.Sprintf("127.%d.%d.", 1+rand.IntN(254), rand.IntN(256))
@@ -156,7 +157,7 @@ func (u *upgrade) start(t *testing.T, i int, program string) {
 	u.gateways[i], u.leaves = p, -1
 }
 
-// replace ends a replica as an orchestrator does, and starts it with another program.
+// replace stops a replica as an orchestrator does, and starts it with another program.
 func (u *upgrade) replace(t *testing.T, i int, program string) {
 	t.Helper()
 	u.mu.Lock()

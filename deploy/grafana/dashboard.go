@@ -17,7 +17,7 @@ type dashboard struct {
 type row struct {
 	title  string
 	panels []panel
-	// optional: a row of a feature that may be unused is collapsed, and executes no queries until it is opened
+	// optional marks a row of a feature that may be unused: it is collapsed, and runs no queries until it is opened.
 	optional bool
 }
 
@@ -28,8 +28,8 @@ type panel struct {
 	queries      []query
 	kind         kind
 	stacked      bool // stacked series
-	quiet        bool // of a stat: should be 0, red otherwise
-	best         good // of a timeline
+	quiet        bool // a stat that should be 0, and is red otherwise
+	best         good // good value of a timeline
 }
 
 // kind is how a panel shows its data.
@@ -40,7 +40,7 @@ const (
 	statistic  kind = "stat"           // the newest value
 	heatMap    kind = "heatmap"        // the distribution of a histogram over time
 	table      kind = "table"          // the newest value and labels of each series, one a row
-	states     kind = "state-timeline" // a bar for each series, coloured by whether its value is good
+	states     kind = "state-timeline" // a bar for each series; the color shows whether its value is good
 )
 
 type query struct{ expr, legend string }
@@ -72,7 +72,7 @@ func count(title, unit, about, expr string) panel {
 	return p
 }
 
-// good says which value of a timeline is the good one.
+// good is the value of a timeline that is good.
 type good int
 
 const (
@@ -123,7 +123,7 @@ func legends(labels string) string {
 	return "{{" + strings.Join(strings.Split(labels, ", "), "}} {{") + "}}"
 }
 
-// consoleURL is the default of the variable console, the address of the admin API for people.
+// consoleURL is the default of the variable console: the address of the admin API for people.
 const consoleURL = "http://localhost:8081"
 
 const (

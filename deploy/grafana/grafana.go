@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// The fields of Grafana's dashboard JSON that are used.
+// The fields of Grafana's dashboard JSON that the dashboards use.
 type (
 	grafanaDashboard struct {
 		UID           string             `json:"uid"`
@@ -42,7 +42,7 @@ type (
 	grafanaAnnotations struct {
 		List []grafanaAnnotation `json:"list"`
 	}
-	// grafanaAnnotation marks the times that are the values of a query, in milliseconds.
+	// grafanaAnnotation marks the times that a query returns as values, in milliseconds.
 	grafanaAnnotation struct {
 		Name            string        `json:"name"`
 		Enable          bool          `json:"enable"`
@@ -77,7 +77,7 @@ type (
 		AllValue   string          `json:"allValue,omitempty"`
 		Current    *grafanaCurrent `json:"current,omitempty"`
 	}
-	grafanaCurrent struct { // lists of a selection, and texts of a text box
+	grafanaCurrent struct { // a list for a selection, a string for a text box
 		Text  any `json:"text"`
 		Value any `json:"value"`
 	}
@@ -133,7 +133,7 @@ type (
 	}
 	grafanaStep struct {
 		Color string   `json:"color"`
-		Value *float64 `json:"value"` // nil: from the lowest on
+		Value *float64 `json:"value"` // nil for the lowest threshold
 	}
 )
 
@@ -187,7 +187,7 @@ func (p *panel) grafana(dashboard string) grafanaPanel {
 	return g
 }
 
-// links returns links from the series of a panel to the dashboards of what their labels name.
+// links returns links from the series of a panel to the dashboards for their labels.
 func (p *panel) links(dashboard string) (links []grafanaDataLink) {
 	for _, of := range []struct{ label, dashboard, title string }{
 		{"capability", "fleets", "Fleet"}, {"tenant", "tenants", "Tenant"}, {"instance", "gateway", "Replica"},
@@ -273,7 +273,7 @@ func (p *panel) heatMap(g *grafanaPanel) {
 	}
 }
 
-// table returns a panel with a row for each series, and a column for each label and for the value, which is a time in
+// table returns a panel with a row for each series, a column for each label, and one for the value, which is a time in
 // milliseconds.
 func (p *panel) table(g *grafanaPanel) {
 	g.Targets[0].Range, g.Targets[0].Instant, g.Targets[0].Format = false, true, "table"

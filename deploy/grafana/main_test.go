@@ -10,13 +10,13 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// The committed dashboards are what this program writes, and there are no others.
+// TestDashboardsAreUpToDate: the committed dashboards equal the output of this program, and there are no others.
 func TestDashboardsAreUpToDate(t *testing.T) {
 	t.Parallel()
 	check.Must(t, run("../..", true))
 }
 
-// TestSuperfluousDashboards: a check refuses a dashboard that is no longer generated.
+// TestSuperfluousDashboards: the check rejects a dashboard that is no longer generated.
 func TestSuperfluousDashboards(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -29,7 +29,7 @@ func TestSuperfluousDashboards(t *testing.T) {
 	}
 }
 
-// No two panels have the same title: a title in a link, a picture or a report names one panel.
+// TestTitlesAreUnique: panels have unique titles, so that a title in a link, an image or a report identifies a panel.
 func TestTitlesAreUnique(t *testing.T) {
 	t.Parallel()
 	type panel struct {

@@ -36,7 +36,7 @@ const (
 	gatewayFiles  = "config/crd/standard/gateway.networking.k8s.io_"
 )
 
-// resources are the definitions of custom resources, by kind: the file of a module.
+// resources maps the kinds of custom resources to the module files with their definitions.
 var resources = map[string]struct{ module, file string }{
 	"ServiceMonitor": {operator, operatorFiles + "servicemonitors.yaml"},
 	"PrometheusRule": {operator, operatorFiles + "prometheusrules.yaml"},
@@ -46,7 +46,7 @@ var resources = map[string]struct{ module, file string }{
 	"Certificate":    {certs, "deploy/crds/crd-certificates.yaml"},
 }
 
-// kinds are those that are deployed, by the names that definitions have.
+// kinds lists the deployed kinds, by the names of their definitions.
 var kinds = map[string]string{
 	"v1 ConfigMap":                 "io.k8s.api.core.v1.ConfigMap",
 	"v1 Pod":                       "io.k8s.api.core.v1.Pod",
@@ -151,7 +151,7 @@ func custom(module, file string) (object, error) {
 	return resource, nil
 }
 
-// read gets a file of a module. YAML is JSON, too.
+// read reads a file of a module. YAML includes JSON.
 func read(module, file string, into any) error {
 	out, err := exec.Command("go", "mod", "download", "-json", module).Output()
 	if err != nil {
@@ -168,7 +168,7 @@ func read(module, file string, into any) error {
 	return yaml.Unmarshal(text, into)
 }
 
-// keep adds a definition, and those that it refers to.
+// keep adds a definition and all definitions that it refers to.
 func keep(all object, name string, kept object) {
 	if kept[name] != nil {
 		return
@@ -185,8 +185,8 @@ func keep(all object, name string, kept object) {
 	})
 }
 
-// bare takes away what only people read, or only Kubernetes. A field may have such a name,
-// too: its schema is an object.
+// bare removes descriptions and Kubernetes' extensions. A field may have the same name as one of these; its value is
+// then an object.
 func bare(schema object) {
 	maps.DeleteFunc(schema, func(key string, value any) bool {
 		_, deeper := value.(object)
@@ -194,7 +194,7 @@ func bare(schema object) {
 	})
 }
 
-// walk shows a schema, and all inside it.
+// walk visits a schema and all schemas in it.
 func walk(schema any, show func(object)) {
 	switch s := schema.(type) {
 	case object:
@@ -209,7 +209,7 @@ func walk(schema any, show func(object)) {
 	}
 }
 
-// encode writes one definition a line.
+// encode writes one definition per line.
 func encode(kept object) ([]byte, error) {
 	var text bytes.Buffer
 	head, err := json.Marshal(kinds)

@@ -23,7 +23,7 @@ const (
 	valuesSchema = "deploy/helm/generate/values.schema.json"
 )
 
-// copies lists the sources of files that are copied, by their folder or name in the chart.
+// copies lists the sources of copied files, by their folder or name in the chart.
 var copies = []struct{ to, from string }{
 	{"files/rules", "deploy/prometheus/rules/*.yml"},
 	{"files/dashboards", "deploy/grafana/dashboards/*.json"},
@@ -48,7 +48,7 @@ func generate(root string) (map[string][]byte, error) {
 	for _, c := range copies {
 		sources, err := filepath.Glob(filepath.Join(root, c.from))
 		if err != nil || len(sources) == 0 {
-			return nil, fmt.Errorf("there is no %s: %w", c.from, err)
+			return nil, fmt.Errorf("%s is missing: %w", c.from, err)
 		}
 		for _, source := range sources {
 			to := c.to

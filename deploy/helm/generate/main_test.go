@@ -37,7 +37,7 @@ func TestDriftIsReported(t *testing.T) {
 	}
 }
 
-// TestRestarts: fields whose change takes effect at once are no reason to restart, also within others.
+// TestRestarts: fields whose change takes effect at once do not cause a restart, even inside other fields.
 func TestRestarts(t *testing.T) {
 	t.Parallel()
 	field := func(note string, fields schema) schema {

@@ -14,7 +14,7 @@ import (
 // A schema is a JSON Schema.
 type schema = map[string]any
 
-// addSchemas adds the files that are made of the schema of the configuration.
+// addSchemas adds the files that are derived from the schema of the configuration.
 func addSchemas(root string, to map[string][]byte) error {
 	config, values := schema{}, schema{}
 	if err := read(filepath.Join(root, configSchema), &config); err != nil {
@@ -46,11 +46,11 @@ func read(file string, into any) error {
 // A restart is a field whose change needs a restart.
 type restart struct {
 	Path    []string   `json:"path"`
-	Switch  bool       `json:"switch,omitempty"`  // only to give the field or to leave it out
+	Switch  bool       `json:"switch,omitempty"`  // only adding or removing the field needs a restart
 	Without [][]string `json:"without,omitempty"` // fields in it whose change takes effect at once
 }
 
-// The sentences that end the description of a field: those of config.RestartNote.
+// The sentences at the end of a field's description: those of config.RestartNote.
 const (
 	restartAll    = "A change needs a restart."
 	restartSwitch = "To turn it on or off needs a restart."
