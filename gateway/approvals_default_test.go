@@ -28,7 +28,7 @@ type approvalGateway struct {
 	at         string // of the listener
 }
 
-// startApprovalGateway starts a gateway whose fleet lets calls wait for the given time. listener is the wait of its
+// startApprovalGateway starts a gateway whose fleet has the given wait for approvals. listener is the wait of its
 // listener; nil means none.
 func startApprovalGateway(t *testing.T, d *desk, fleet time.Duration, listener *time.Duration) *approvalGateway {
 	t.Helper()

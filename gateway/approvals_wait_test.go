@@ -20,8 +20,8 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// TestACallThatWaitedIsDecidedAgain: a tool that is blocked while a call waits stays blocked. Request content
-// of which the gateway keeps only a part is not checked again.
+// TestACallThatWaitedIsDecidedAgain: a tool that is blocked while a call waits stays blocked. If the gateway stores
+// only a part of the request, its content is not checked again.
 func TestACallThatWaitedIsDecidedAgain(t *testing.T) {
 	t.Parallel()
 	schema, err := toolschema.Compile([]byte(`{"type": "object", "required": ["n"]}`))

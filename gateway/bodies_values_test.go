@@ -11,8 +11,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// TestValuesOfABodyAreBounded: a short body of very many values, each of which takes many times its size in memory, is
-// refused by every door that would decode it. The arguments of a tool are not decoded.
+// TestValuesOfABodyAreBounded: a short body with very many values, which would take many times its size in memory, is
+// rejected by every front door that would decode it. The arguments of a tool are not decoded.
 func TestValuesOfABodyAreBounded(t *testing.T) {
 	t.Parallel()
 	f := startMCP(t)

@@ -192,7 +192,7 @@ func TestToolsComeAndGo(t *testing.T) {
 	}
 	b.await(t, "echo new")
 	check("accepted", gatewaytest.Echo, codes.OK)
-	// A tool that comes back has no rules, and is compared with its earlier version.
+	// A tool that reappears has no rules, and is compared with its earlier version.
 	offer.set(offering(listed(gatewaytest.Fail, "fails otherwise", "ask")), "", nil)
 	if err := b.now(t); err != nil {
 		t.Fatal(err)
@@ -201,8 +201,8 @@ func TestToolsComeAndGo(t *testing.T) {
 	check("back again", gatewaytest.Fail, codes.FailedPrecondition)
 }
 
-// TestAToolIsLeftOutAndComesBack: rules for any tool neither allow a tool that a discovery omitted, nor one
-// that comes back changed: it requires approval at each replica, including one that started later.
+// TestAToolIsLeftOutAndComesBack: rules for any tool allow neither a tool that a discovery omitted, nor one that
+// reappears changed: it requires approval at each replica, including those that started later.
 func TestAToolIsLeftOutAndComesBack(t *testing.T) {
 	t.Parallel()
 	redis, offer, c := gatewaytest.StartRedis(t), &offer{}, gatewaytest.NewCapability("b1")

@@ -15,7 +15,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// quick lets health notice an unresponsive backend soon.
+// quick makes health checks notice an unresponsive backend soon.
 var quick = health.Config{Interval: 50 * time.Millisecond, Timeout: 50 * time.Millisecond, Fall: 1}
 
 // TestFrozenBackend: calls at a frozen backend end long before their deadline, as ones that may have run, and

@@ -230,12 +230,12 @@ func (r *countedReplicas) answer(t *testing.T, id string, how given) {
 	check.Must(t, err)
 }
 
-// TestMCPCallsCountOnce: a tools/call that requires approval is one call, however its client learns of that and
-// however it ends: it has one record in the audit log, one line in the access log, and takes one token of a
-// limit. The Shield is called once before the approval, and once more when a call that waited has its answer,
-// as for a new call; while its verdict is valid, it comes from the cache. A client that makes the call again
-// with the gateway's state, or polls its task, makes a call with its own record, which has the first call's
-// approval. If it redeems the approval, no second token is taken.
+// TestMCPCallsCountOnce: a tools/call that requires approval is one call, however its client learns of that and however
+// it ends: it has one record in the audit log and one line in the access log, and takes one token of a limit. The
+// Shield is called once before the approval, and again when a waiting call gets its answer, as for a new call; while
+// its verdict is valid, it comes from the cache. A client that repeats the call with the gateway's state, or polls its
+// task, makes a call with its own record, which has the first call's approval. If it redeems the approval, no second
+// token is taken.
 func TestMCPCallsCountOnce(t *testing.T) {
 	t.Parallel()
 	type count struct{ calls, tokens, questions int }

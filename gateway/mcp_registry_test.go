@@ -49,8 +49,8 @@ type serverEntry struct {
 	} `json:"_meta"`
 }
 
-// startRegistry starts a gateway with capabilities c000 to c119, of which acme is granted those that end in 0, and
-// globex is granted c001. Each has the tool of its id.
+// startRegistry starts a gateway with capabilities c000 to c119. acme is granted those that end in 0, and globex is
+// granted c001. Each has the tool of its id.
 func startRegistry(t *testing.T, ring *keyring) *gatewaytest.Gateway {
 	t.Helper()
 	keys, known := tenant.NewKeys(nil), catalog.New(catalog.Options{})
@@ -76,8 +76,8 @@ func startRegistry(t *testing.T, ring *keyring) *gatewaytest.Gateway {
 	})
 }
 
-// TestMCPRegistry: a caller reads the capabilities that it may use as servers with the URL of MCP, in pages, and those
-// of another tenant do not exist for it.
+// TestMCPRegistry: a caller reads its capabilities as servers with the URL of MCP, in pages. Capabilities of another
+// tenant do not exist for it.
 func TestMCPRegistry(t *testing.T) {
 	t.Parallel()
 	ring := newKeyring()

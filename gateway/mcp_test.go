@@ -26,7 +26,7 @@ import (
 	"github.com/capgate/capgate/policy/catalog"
 )
 
-// revisions are those of MCP that a client negotiates: with and without sessions.
+// revisions lists the MCP revisions that a client negotiates: with and without sessions.
 var revisions = []string{"2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26"}
 
 // mcpFront is a gateway with the capability caps, whose tools are known.
@@ -37,7 +37,7 @@ type mcpFront struct {
 	path       string // of requests; empty means that of MCP
 }
 
-// declare publishes tools. A caller may use those that are not "hidden".
+// declare publishes tools. A caller may use all of them except "hidden".
 func (f *mcpFront) declare(t *testing.T, names ...string) {
 	t.Helper()
 	tools := make([]manifest.Tool, len(names))

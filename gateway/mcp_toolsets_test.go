@@ -39,7 +39,7 @@ func fixed(t *testing.T, text string) toolset.Arguments {
 	return args
 }
 
-// units declares the tool echo with the arguments city and units, of which units is required, and the tool fail.
+// units declares the tool echo with the arguments city and units, where units is required, and the tool fail.
 func (f *mcpFront) units(t *testing.T, description string) toolschema.Hash {
 	t.Helper()
 	schema, err := toolschema.Compile([]byte(`{"type":"object","properties":{"city":{"type":"string"},

@@ -105,7 +105,7 @@ func TestSharesAreOfCost(t *testing.T) {
 				}
 			}
 			shed := 0
-			for tries := 0; shed == 0 && tries < 10; tries++ { // what it may do in a tick comes first
+			for tries := 0; shed == 0 && tries < 10; tries++ { // first, it uses what is left of the tick
 				if c.invoke(t, i, "acme", large) {
 					shed++
 				}

@@ -25,7 +25,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/issuertest"
 )
 
-// TestMain lets the test binary run as an issuer of tokens.
+// TestMain makes the test binary an issuer of tokens when it is started as one.
 func TestMain(m *testing.M) {
 	issuertest.Main()
 	check.BoundMemory()

@@ -197,8 +197,8 @@ func unaryCases(encoded func(bool, proto.Message) string, long proto.Message) (a
 
 const webResponses = "testdata/web/responses.txt"
 
-// TestWebResponses: the whole responses to requests in every form, well-formed and not, are those of the file. They
-// are the gateway's own, of which a reader must judge each change. The flag -update-web writes them.
+// TestWebResponses: the complete responses to requests in every form, valid and invalid, equal the file. They are the
+// gateway's own, so each change needs a review. The flag -update-web writes the file.
 func TestWebResponses(t *testing.T) {
 	t.Parallel()
 	f := startFront(t, call.Doc, call.Doc)

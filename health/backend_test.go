@@ -24,7 +24,7 @@ type answer struct {
 	ready   bool
 	message string
 	code    codes.Code // not OK: the call fails
-	hang    bool       // no reply until the caller gives up
+	hang    bool       // no reply until the client cancels
 }
 
 // backend is a capability that implements only Healthcheck. Its answer can be changed while it

@@ -93,7 +93,8 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-// The log tells a backend that recovers from one that fails, and a good probe is never the reason of "backend down".
+// TestLogOfRecovery: the log distinguishes a recovering backend from a failing one, and a successful probe is never the
+// reason of "backend down".
 func TestLogOfRecovery(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
@@ -193,7 +194,7 @@ func TestExpediteManyFleets(t *testing.T) {
 	})
 }
 
-// A backend that refused connections and does not answer any more is not known to be closed.
+// A backend that refused connections and has since become unresponsive is not known to be closed.
 func TestHangAfterRefusal(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
@@ -311,7 +312,7 @@ func TestExpediteByAnotherReplica(t *testing.T) {
 	}
 }
 
-// A replica that has lost the store, and knows nothing any more, finds out itself what calls that wait need to know.
+// A replica that has lost the store and all its observations probes for waiting calls itself.
 func TestExpediteOfAStaleBackend(t *testing.T) {
 	t.Parallel()
 	bubble(t, 4, 1, func(t *testing.T, c *cluster) {

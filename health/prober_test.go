@@ -192,7 +192,7 @@ func (w *network) run(f health.Fleet, maxConcurrent int) (p *health.Prober, stop
 	return p, w.keep(p)
 }
 
-// keep lets p run until stop is called.
+// keep runs p until stop is called.
 func (w *network) keep(p *health.Prober) (stop func()) {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	var running sync.WaitGroup
@@ -256,7 +256,7 @@ func TestStatesOverTime(t *testing.T) {
 		if !p.Snapshot("c").Backends[0].Refused {
 			t.Error("the port is closed, and Refused is not set")
 		}
-		// It comes back in another dialect, after a time in which a backoff would have grown.
+		// The backend recovers in another dialect, after a time in which a backoff would have grown.
 		step(10*time.Minute, "down")
 		w.raise("b:1", doc(newBackend(answer{ready: true})))
 		step(23*time.Second, "up")

@@ -174,7 +174,7 @@ func TestBlackHoledReplica(t *testing.T) {
 		if second := c.members[2].backend(victim); second.State == health.Up {
 			t.Errorf("%+v", second)
 		}
-		// It comes back.
+		// The connection is restored.
 		c.members[0].cut.Store(false)
 		pass(25 * time.Second)
 		for _, m := range c.members {
@@ -218,7 +218,7 @@ func TestStoreFaults(t *testing.T) {
 	}
 }
 
-// A store that comes back empty is written again by the owners of its observations.
+// TestStoreRestartsEmpty: the owners of observations write them again to a store that has restarted empty.
 func TestStoreRestartsEmpty(t *testing.T) {
 	t.Parallel()
 	bubble(t, 3, 6, func(t *testing.T, c *cluster) {

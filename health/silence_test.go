@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// TestAllHearOfOneThatHangs: every replica is told of a backend that does not answer, also those that do not probe it.
+// TestAllHearOfOneThatHangs: every replica learns of a backend that does not respond, including those that do not probe
+// it.
 func TestAllHearOfOneThatHangs(t *testing.T) {
 	t.Parallel()
 	bubble(t, 3, 3, func(t *testing.T, c *cluster) {

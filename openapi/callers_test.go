@@ -9,7 +9,7 @@ import (
 	"github.com/capgate/capgate/openapi"
 )
 
-// TestDocumentsOfCallersAreApart: a document has the caller's own tools, and says whether they are all.
+// TestDocumentsOfCallersAreApart: a document has the caller's own tools, and reports whether they are complete.
 func TestDocumentsOfCallersAreApart(t *testing.T) {
 	t.Parallel()
 	d := documents(t)

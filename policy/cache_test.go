@@ -160,7 +160,7 @@ func TestAMissIsAskedOnce(t *testing.T) {
 // TestAChangeMeanwhile: the result of a query from before a change is neither cached nor given to later calls.
 func TestAChangeMeanwhile(t *testing.T) {
 	t.Parallel()
-	for _, early := range []bool{true, false} { // the answer to the query from before the change comes first
+	for _, early := range []bool{true, false} { // the response to the query from before the change arrives first
 		t.Run(fmt.Sprint(early), func(t *testing.T) {
 			t.Parallel()
 			check.Bubble(t, func(t *testing.T) { changeMeanwhile(t, early) })

@@ -142,7 +142,7 @@ func TestLostRules(t *testing.T) {
 		if _, refusal := d.Fetch(t.Context(), &other); !known(d) || refusal == nil {
 			t.Errorf("lost: known %v, unknown %v", known(d), refusal)
 		}
-		news.become(at("second", 1, "first")) // somebody sets a rule
+		news.become(at("second", 1, "first")) // another replica sets a rule
 		elapse(24 * time.Hour)
 		if _, refusal := d.Fetch(t.Context(), &aCall); known(d) || refusal == nil ||
 			refusal.Reason != "POLICY_UNKNOWN" || !d.Stats().Lost {

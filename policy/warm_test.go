@@ -44,7 +44,7 @@ func keyOf(c *call.Call) policy.Key {
 }
 
 // everybody returns all callers.
-var everybody = func() *remembered { //nolint:gochecknoglobals // which nobody changes
+var everybody = func() *remembered { //nolint:gochecknoglobals // read-only
 	r := &remembered{}
 	for i := range 32 {
 		bit := func(n int, one, other string) string {

@@ -50,7 +50,7 @@ func BenchmarkResolveAndRoute(b *testing.B) {
 			runtime.GC() // what building left is not to be cleared away while calls are measured
 			b.ReportAllocs()
 			end := ok
-			end.At = time.Now() // as the relay tells it
+			end.At = time.Now() // as set by the relay
 			i := 0
 			for b.Loop() {
 				i++

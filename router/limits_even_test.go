@@ -83,8 +83,8 @@ func TestLimitOfABurstAtALoneReplica(t *testing.T) {
 	}
 }
 
-// burst makes so many long calls at each replica, 5 ms after those at the previous one, and returns how many have a
-// permit a second later. entered gets the wait of each, one at a time.
+// burst starts the given number of long calls at each replica, 5 ms after those at the previous one, and returns how
+// many have a permit a second later. entered gets the wait of each, one at a time.
 func burst(replicas []*limited, calls []int, entered func(waited time.Duration)) []int {
 	var mu sync.Mutex
 	got := make([]int, len(calls))

@@ -9,7 +9,7 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// A removed fleet lets its calls finish, within the limit, and is then forgotten, here and by the store.
+// The calls of a removed fleet may finish, within the limit. Then the fleet is removed here and from the store.
 func TestLimitOfAFleetThatGoes(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {

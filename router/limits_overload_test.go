@@ -67,7 +67,7 @@ func TestLimitUnderOverload(t *testing.T) {
 		load      float64
 		deadlines []time.Duration
 		queue     int
-		least     float64 // answers, of those that are possible
+		least     float64 // share of the possible responses
 	}{
 		"twice the calls":     {2, []time.Duration{time.Second}, 100, 0.8},
 		"ten times the calls": {10, []time.Duration{time.Second}, 100, 0.8},

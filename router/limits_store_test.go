@@ -97,7 +97,7 @@ func TestLimitWithoutStore(t *testing.T) {
 		if most := all.peak(); most < 6 || most > 10 {
 			t.Errorf("%d calls at once while the store is unavailable", most)
 		}
-		shared.set(func(b *board) { // and comes back empty
+		shared.set(func(b *board) { // the store returns empty
 			b.unavailable, b.entries = false, map[string]map[string]*entry{}
 		})
 		flood()

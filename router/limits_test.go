@@ -240,7 +240,7 @@ func TestLimitUnderContention(t *testing.T) {
 		if most := concurrent.peak(); most > 6 {
 			t.Errorf("%d calls at once", most)
 		}
-		if exchanges, _ := board.traffic(); exchanges > 1000 { // each looks every 50 ms whether its turn has come
+		if exchanges, _ := board.traffic(); exchanges > 1000 { // each polls every 50 ms
 			t.Errorf("%d exchanges", exchanges)
 		}
 		for _, r := range replicas {

@@ -40,7 +40,7 @@ func newBoard() *board {
 type replica struct {
 	*board
 	name     string
-	dead     bool          // nothing gets through any more
+	dead     bool          // all messages are lost
 	lifetime time.Duration // of its permits and its turn after a report; 0: 5 s, and 500 ms
 }
 
@@ -217,7 +217,7 @@ type concurrency struct {
 	mu   sync.Mutex
 	now  map[string]int
 	most map[string]int
-	past []string // tenants, in the order in which their calls came
+	past []string // tenants, in the order of their calls' arrival
 }
 
 func (c *concurrency) enter(addr, tenant string) {

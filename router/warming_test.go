@@ -25,11 +25,11 @@ func TestWhoJoinsIsProbedFirst(t *testing.T) {
 	t.Parallel()
 	unknown := health.Backend{}
 	for name, test := range map[string]struct {
-		before  []health.Backend // of those that were there
+		before  []health.Backend // backends before the change
 		joins   router.BackendConfig
 		probed  *health.Backend // of the one that joins
 		waits   bool
-		silence bool // and then nothing is known of it any more
+		silence bool // the backend then stops reporting
 	}{
 		"beside a healthy one":               {before: []health.Backend{up, up}, waits: true},
 		"beside one healthy and one down":    {before: []health.Backend{up, down}, waits: true},

@@ -8,8 +8,8 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// TestOriginOutlivesTheHeader: the memory of headers is another call's when the response has
-// begun, and who called is recorded after that.
+// TestOriginOutlivesTheHeader: when the response begins, the memory of the request headers may belong to another call.
+// The caller is recorded after that, correctly.
 func TestOriginOutlivesTheHeader(t *testing.T) {
 	t.Parallel()
 	header := []byte("https://api.example:443")

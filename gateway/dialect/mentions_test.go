@@ -34,7 +34,7 @@ func frames(tb testing.TB, messages ...proto.Message) []byte {
 	return all
 }
 
-// mentioned is what a response mentions that comes in pieces of a size.
+// mentioned returns the mentions in a response that arrives in pieces of the given size.
 func mentioned(tb testing.TB, m call.Method, d call.Dialect, response []byte, size int) (ids []string,
 	outcome dialect.Outcome) {
 	tb.Helper()

@@ -280,7 +280,7 @@ func TestUploadStatusIsTheBackends(t *testing.T) {
 		})
 		up := open(ctx, t, conn, from)
 		check.Must(t, up.send(piece{data: []byte("x")}))
-		_, err = up.reply() // without a CloseSend: the client is idle when the status comes
+		_, err = up.reply() // without a CloseSend: the client is idle when the status arrives
 		if got := status.Convert(err); !proto.Equal(got.Proto(), want.Proto()) {
 			t.Errorf("got %v, want %v", got.Proto(), want.Proto())
 		}

@@ -53,8 +53,8 @@ func TestBacklog(t *testing.T) {
 	}
 }
 
-// TestBacklogBeforeItsReader: a reader that has not begun is not too slow, unless it begins very late. It gets its
-// first event even then.
+// TestBacklogBeforeItsReader: a reader that has not started does not count as too slow, unless it starts very late.
+// Even then, it receives its first event.
 func TestBacklogBeforeItsReader(t *testing.T) {
 	for _, begins := range []bool{true, false} {
 		check.Bubble(t, func(t *testing.T) {

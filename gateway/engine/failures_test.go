@@ -119,8 +119,7 @@ func TestSessionThatTheEngineChooses(t *testing.T) {
 	}
 }
 
-// TestHistoryOfOtherSessions: messages of other sessions, which an engine adds to those that were asked for, are not
-// shown.
+// TestHistoryOfOtherSessions: messages of other sessions, which an engine adds to the requested ones, are not shown.
 func TestHistoryOfOtherSessions(t *testing.T) {
 	t.Parallel()
 	e := newGuarded()
@@ -174,8 +173,8 @@ func (i inbox) Redeem(context.Context, string, *approvals.Request) (approvals.Re
 	return approvals.Redemption{}, i.refusal
 }
 
-// TestAnswersToEngines: an engine is told an answer once. It is told again only if it provably did not get it, and not
-// at all unless the approval was redeemed for it.
+// TestAnswersToEngines: an answer is sent to an engine once. It is repeated only if the engine provably did not receive
+// it, and not sent at all unless the approval was redeemed for it.
 func TestAnswersToEngines(t *testing.T) {
 	t.Parallel()
 	unsent, err := status.New(codes.Unavailable, "not sent").WithDetails(&errdetails.ErrorInfo{Domain: "capgate.dev",

@@ -149,7 +149,7 @@ type guarded struct {
 	owners owners
 	shared guard.Shared // what is shared besides the turns; without Sessions: owners
 	off    bool         // engines are not configured
-	stops  error        // nothing that would outlive its call begins any more; nil means it does
+	stops  error        // no new work that would outlive its call is accepted; nil accepts it
 	call   guard.Call
 }
 

@@ -104,7 +104,7 @@ func TestAnswersOfOneMessage(t *testing.T) {
 	}
 }
 
-// TestCompressedMessages: a message is read as far as it may be long, and no further.
+// TestCompressedMessages: a message is read up to the maximum length, and no further.
 func TestCompressedMessages(t *testing.T) {
 	t.Parallel()
 	const most = 1000
@@ -195,7 +195,7 @@ func TestCompressedResponsesAreCharged(t *testing.T) {
 	}
 }
 
-// TestSendAfterTheEnd: who sends when the handler of a call has returned is told, and does not wait for ever.
+// TestSendAfterTheEnd: a client that sends after the call's handler has returned gets an error, and does not block.
 func TestSendAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	returned, late := make(chan struct{}), make(chan error, 1)

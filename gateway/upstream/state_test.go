@@ -174,8 +174,8 @@ func (all) GetStatus(context.Context, *parallaxpb.StatusRequest) (*parallaxpb.St
 	return &parallaxpb.StatusResponse{}, nil
 }
 
-// TestStateOfBackends: a backend of each protocol over gRPC is down while something else answers at its address, or
-// nothing does, and up again afterwards. Those of MCP have a test like this of their own.
+// TestStateOfBackends: a backend of each protocol over gRPC is down while nothing, or something else, answers at its
+// address, and up again afterwards. MCP backends have a similar test.
 func TestStateOfBackends(t *testing.T) {
 	t.Parallel()
 	server := grpctest.Start(t, grpctest.Options{Register: func(r grpc.ServiceRegistrar) {

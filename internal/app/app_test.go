@@ -12,7 +12,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// TestAPortThatFailsEndsTheProcess, with the reason, so that somebody starts it again.
+// TestAPortThatFailsEndsTheProcess: a failing port ends the process with the reason, so that its supervisor restarts
+// it.
 func TestAPortThatFailsEndsTheProcess(t *testing.T) {
 	t.Parallel()
 	cfg := config.Default()

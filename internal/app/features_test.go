@@ -53,8 +53,8 @@ func TestARejectedChangeIsNotApplied(t *testing.T) {
 	want(t, calls, "a prepare")
 }
 
-// TestAFailedBuildIsClosed: after a feature that cannot be built, those before it are closed, and it itself; the others
-// are not touched.
+// TestAFailedBuildIsClosed: if a feature cannot be built, it and the features before it are closed, and the others are
+// not touched.
 func TestAFailedBuildIsClosed(t *testing.T) {
 	t.Parallel()
 	var calls []string

@@ -12,8 +12,8 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// TestGroupsThatRulesName: of a person in more groups than a session has room for, the session keeps those that roles
-// and rules of approvals name.
+// TestGroupsThatRulesName: if a person is in more groups than a session can hold, the session keeps those that roles
+// and approval rules name.
 func TestGroupsThatRulesName(t *testing.T) {
 	t.Parallel()
 	cfg := config.Default()

@@ -50,8 +50,7 @@ func desk(t *testing.T, admin string) capgatepb.ApprovalsClient {
 	return capgatepb.NewApprovalsClient(conn)
 }
 
-// came stops the backends, so that all their output is available, and returns the number of calls by their
-// arguments.
+// came stops the backends, so that all their output is available, and returns the number of calls by their arguments.
 func (c *cluster) came(t *testing.T) map[string]int {
 	t.Helper()
 	all := map[string]int{}

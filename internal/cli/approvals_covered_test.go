@@ -13,8 +13,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
-// TestCallersThatWaitAreReleased: three callers at two replicas wait for approval; one answer for the session,
-// or a permanent one, lets all of them run and reports how many others it covers.
+// TestCallersThatWaitAreReleased: three callers at two replicas wait for approval. One answer for the session, or a
+// permanent one, releases all of them and reports how many others it covers.
 func TestCallersThatWaitAreReleased(t *testing.T) {
 	t.Parallel()
 	config := writeConfig(t, strings.Replace(configOf("policies: {}\n"+patientRedis(redistest.Start(t).URL()),

@@ -32,7 +32,7 @@ const (
 // holdTool runs until its caller cancels it. The other tools return their arguments.
 const holdTool = "hold"
 
-// backend runs a capability until SIGTERM, and then lets calls finish.
+// backend runs a capability until SIGTERM, then waits for calls in flight.
 func backend(addr string) int {
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {

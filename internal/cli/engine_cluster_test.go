@@ -35,8 +35,8 @@ type engineGateways struct {
 	sending  sync.WaitGroup
 }
 
-// watchedEngine is an engine that records its messages, and whether they overlap. Its agent answers "hold" when
-// the test lets it.
+// watchedEngine is an engine that records its messages, and whether they overlap. Its agent answers "hold" when the
+// test releases it.
 type watchedEngine struct {
 	*engine.Engine
 	holds, let chan struct{}
@@ -159,7 +159,7 @@ func (g *engineGateways) say(gateway int, content string) (answer string, err er
 	}
 }
 
-// hold sends a message that the agent answers when it is let, and returns when the agent has it.
+// hold sends a message that the agent answers when released, and returns when the agent has it.
 func (g *engineGateways) hold(t *testing.T, gateway int) (ended <-chan error) {
 	t.Helper()
 	end := make(chan error, 1)

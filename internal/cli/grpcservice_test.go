@@ -22,8 +22,8 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// grpcConfig is a configuration whose only fleet has a gRPC service. settings are those of grpc_service besides
-// its methods, and may be empty.
+// grpcConfig is a configuration whose only fleet has a gRPC service. settings holds further settings of grpc_service,
+// and may be empty.
 func grpcConfig(settings, addr string) string {
 	return strings.Replace(configOf("", addr), "backends:", "protocol: grpc, grpc_service: "+
 		"{methods: [demo.v1.Demo/Echo, demo.v1.Demo/Count]"+settings+"}, backends:", 1)

@@ -106,7 +106,7 @@ func (l *load) during(t *testing.T, what string, happens func()) {
 	}
 }
 
-// end lets the running calls finish.
+// end waits for the running calls.
 func (l *load) end() {
 	select {
 	case <-l.ended:

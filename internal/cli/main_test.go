@@ -25,7 +25,7 @@ const asCommand = "TEST_AS_COMMAND"
 // noRaceWait avoids the second that programs under the race detector wait at their end.
 const noRaceWait = "GORACE=atexit_sleep_ms=0"
 
-// TestMain lets the tests run the real program: the test binary starts itself.
+// TestMain runs the real program when the test binary starts itself.
 func TestMain(m *testing.M) {
 	issuertest.Main()
 	switch name := os.Getenv(asCommand); name {

@@ -105,7 +105,7 @@ type mcpApprovals struct {
 	*cluster
 	began, fetched *member
 	desk           capgatepb.ApprovalsClient
-	caller         []string // headers of a caller who may approve its own calls
+	caller         []string // headers of a caller that may approve its own calls
 	events         grpc.ServerStreamingClient[capgatepb.WatchApprovalsResponse]
 }
 

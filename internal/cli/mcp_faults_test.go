@@ -28,7 +28,7 @@ type fault struct {
 	patience time.Duration // with Redis; it counts as unavailable then
 	// strikes returns a function that undoes it, and waits until the gateways work as before.
 	strikes func(t *testing.T, s *faulty) (heals func(t *testing.T))
-	errors  []string // those that a message may get then
+	errors  []string // permitted errors of a message during the fault
 }
 
 // brokenOff is the error of a message whose gateway ends before its response.
@@ -218,7 +218,7 @@ func passingScenarios(t *testing.T, revision string) []string {
 	return slices.DeleteFunc(requirements(t, revision).Server, func(s string) bool { return slices.Contains(fails, s) })
 }
 
-// failingScenarios returns the scenarios of which something fails.
+// failingScenarios returns the scenarios in which something fails.
 func failingScenarios(t *testing.T, revision string) (scenarios []string) {
 	t.Helper()
 	for _, entry := range readRequired(t, filepath.Join("testdata", "mcp", revision+".yaml")).Server {

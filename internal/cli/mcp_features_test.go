@@ -89,7 +89,7 @@ func postTo(t *testing.T, public, key, path, body string) string {
 	return string(text)
 }
 
-// featureGateway is a gateway with two MCP servers, of which acme sees one.
+// featureGateway is a gateway with two MCP servers. acme sees one of them.
 type featureGateway struct {
 	*twoTenants
 	log string // file of the audit log

@@ -223,7 +223,7 @@ func toolServer(t *testing.T) (url string) {
 	return web.URL
 }
 
-// contentServer returns a server with resources of many kinds, of which the last ones are many.
+// contentServer returns a server with resources of many kinds.
 func contentServer(t *testing.T, large []byte) (url string) {
 	t.Helper()
 	server, url := completingServer(t)

@@ -29,7 +29,7 @@ import (
 
 // The official suite against three gateways with one Redis. Each request goes to the next gateway.
 
-// everyQuestion lets all questions of the suite's servers pass.
+// everyQuestion permits all questions of the suite's servers.
 const everyQuestion = "mcp_server: {questions: [elicitation, sampling, roots], sessions: shared}"
 
 // everythingServer returns the program with all that the suite calls, of MCP's Go SDK. The first test that needs it
@@ -105,7 +105,7 @@ func startSuite(t *testing.T, c *cluster, redis string, interval time.Duration, 
 		}
 	})
 	config := mcpConfig(redis,
-		mcpFleet("changes", changing, "name: none"), // comes first, so that the tool of both is its own
+		mcpFleet("changes", changing, "name: none"), // first, so that it has precedence for the tool of both
 		mcpFleet("suite", "http://"+strings.Join(servers, "', 'http://"), "name: none", everyQuestion))
 	c.file = writeConfig(t, strings.ReplaceAll(config, patientProbes, fmt.Sprintf("health: {interval: %v, timeout: 5s}",
 		interval)))

@@ -199,7 +199,7 @@ func sendPart(conn *rawhttp2.Conn, key string, length, part int) (refused bool, 
 // TestFirstMessagesAreBounded: one tenant sends first messages that never end; some are held, others rejected.
 func TestFirstMessagesAreBounded(t *testing.T) {
 	t.Parallel()
-	c := newCrowded(t, 192, 8) // each of which has a shard
+	c := newCrowded(t, 192, 8) // each on its own shard
 	defer c.watch(t, "calls", 0.5)()
 	const messages = 64
 	var all sync.WaitGroup

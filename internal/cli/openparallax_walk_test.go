@@ -26,7 +26,7 @@ import (
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// walk follows docs/systems/openparallax.md as a newcomer does who has only the published system.
+// walk follows docs/systems/openparallax.md like a newcomer with only the published system.
 type walk struct {
 	t       *testing.T
 	port    int

@@ -39,8 +39,8 @@ func (r *peopleRig) reload(t *testing.T, people string) {
 	}
 }
 
-// TestApproversOfSeveralTenants: a person who approves for several tenants sees exactly their approvals
-// together in the inbox, also live.
+// TestApproversOfSeveralTenants: a person who approves for several tenants sees exactly their approvals together in the
+// inbox, including live updates.
 func TestApproversOfSeveralTenants(t *testing.T) {
 	t.Parallel()
 	r := startPeople(t, "")

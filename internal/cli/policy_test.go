@@ -200,8 +200,8 @@ func TestManifestsOfFleets(t *testing.T) {
 	}
 }
 
-// TestManifestsAreFoundInDirectories: manifests in directories are found, also those that are added while the
-// gateway serves.
+// TestManifestsAreFoundInDirectories: manifests in directories are found, including those added while the gateway
+// serves.
 func TestManifestsAreFoundInDirectories(t *testing.T) {
 	t.Parallel()
 	capability := gatewaytest.NewCapability("first")

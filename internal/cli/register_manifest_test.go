@@ -34,7 +34,7 @@ credentials: [{name: API_KEY, scope: system}]
 	return file
 }
 
-// trustingConfig is a configuration in which backends may bring manifests, and only manifests permit calls.
+// trustingConfig is a configuration in which backends may send manifests, and only manifests permit calls.
 func trustingConfig(t *testing.T, more string) string {
 	t.Helper()
 	return writeConfig(t, fmt.Sprintf(`listen: 127.0.0.1:0
@@ -96,7 +96,7 @@ func TestRegisterManifest(t *testing.T) {
 		})
 	}
 	all(codes.OK)
-	redis.Restart() // it comes back empty, and the manifest is sent again
+	redis.Restart() // Redis restarts empty, and the manifest is sent again
 
 	// The latest registration of an address determines its manifest.
 	another := register(t, adminB, addr, "--manifest", manifestFileOf(t, "caps", "ask"))
@@ -131,7 +131,7 @@ func TestRegisterManifests(t *testing.T) {
 	p.stop(t)
 }
 
-// A capability without a fleet may bring its manifest too.
+// TestRegisterManifestWithoutFleet: a capability without a fleet may send its manifest too.
 func TestRegisterManifestWithoutFleet(t *testing.T) {
 	t.Parallel()
 	p, public, admin := serve(t, nil, "--config", trustingConfig(t, ""))

@@ -75,7 +75,7 @@ func page(t *testing.T, url string) (int, string) {
 	return code, string(body)
 }
 
-// SIGTERM lets running calls finish, is reported at the admin API, and ends with status 0.
+// On SIGTERM, the gateway waits for running calls, is reported as draining at the admin API, and exits with status 0.
 func TestServeDrainsOnSIGTERM(t *testing.T) {
 	t.Parallel()
 	capability := gatewaytest.NewCapability("b1")

@@ -74,7 +74,7 @@ func TestClient(t *testing.T) {
 	}
 }
 
-// TestAddrOf: an address is the same however its socket names it, and whatever link it came over.
+// TestAddrOf: an address is the same regardless of the socket's notation and of the link.
 func TestAddrOf(t *testing.T) {
 	t.Parallel()
 	for want, a := range map[string]net.Addr{
@@ -94,7 +94,7 @@ func TestAddrOf(t *testing.T) {
 	}
 }
 
-// FuzzClient: the client is who connected, or an address that is in the list.
+// FuzzClient: the client is the peer, or an address in the list.
 func FuzzClient(f *testing.F) {
 	for _, list := range []string{"6.6.6.6, 192.0.2.1", `for="[2001:db8::1]";by=x, for=10.0.0.2`, `",,;`} {
 		f.Add(list)

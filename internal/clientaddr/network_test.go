@@ -6,7 +6,7 @@ import (
 	"github.com/capgate/capgate/internal/clientaddr"
 )
 
-// TestNetworkName: clients are told apart by their address of IPv4, and by their /64 of IPv6.
+// TestNetworkName: clients are distinguished by their IPv4 address, and by their /64 of IPv6.
 func TestNetworkName(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{

@@ -284,8 +284,8 @@ func matchLines(t *testing.T, got, want []string) {
 	}
 }
 
-// TestApprovalRules: the rules on answers are those of the file, with a setting for own calls only where the file has
-// one: an engine's questions go to its user unless a rule says something about self.
+// TestApprovalRules: the rules on answers are those of the file, with a setting for own calls only if the file has one:
+// an engine's questions go to its user unless a rule sets self.
 func TestApprovalRules(t *testing.T) {
 	t.Parallel()
 	c, err := config.Parse("f", []byte(`

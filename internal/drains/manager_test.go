@@ -278,7 +278,7 @@ func TestLastChange(t *testing.T) {
 	}
 }
 
-// TestChangeMeanwhile: a drain that ends while the store is told of its beginning ends there, too.
+// TestChangeMeanwhile: a drain that ends while its start is being stored ends in the store, too.
 func TestChangeMeanwhile(t *testing.T) {
 	t.Parallel()
 	b := newBoard()
@@ -318,7 +318,8 @@ func TestMostDrains(t *testing.T) {
 	}
 }
 
-// TestRemaining counts the calls of all replicas, and those replicas that have not applied the drain.
+// TestRemaining: the remaining calls are those of all replicas, and the replicas that have not applied the drain are
+// counted.
 func TestRemaining(t *testing.T) {
 	t.Parallel()
 	b := newBoard()

@@ -18,7 +18,7 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// settingsOf are settings with n fleets of which each has so many backends.
+// settingsOf returns settings with n fleets and the given number of backends in each.
 func settingsOf(n, backends int) *settings.Settings {
 	cfg := config.Default()
 	for i := range n {
@@ -42,7 +42,7 @@ func parsed(texts map[registry.Sum]string) func(registry.Sum) *manifest.Manifest
 	}
 }
 
-// A plan has the backends of the file and those that came since, each once.
+// TestPlanTakesMembers: a plan has the backends of the file and the registered ones, each once.
 func TestPlanTakesMembers(t *testing.T) {
 	t.Parallel()
 	p := &Planner{}
@@ -68,7 +68,8 @@ func TestPlanTakesMembers(t *testing.T) {
 	}
 }
 
-// What a manifest that backends bring says is the fleet's, where the file says nothing and names none.
+// TestPlanTakesManifests: a manifest that backends send applies to the fleet if the file has no setting and names no
+// manifest.
 func TestPlanTakesManifests(t *testing.T) {
 	t.Parallel()
 	texts := map[registry.Sum]string{}
@@ -154,8 +155,9 @@ func TestPlanKeepsToolsOfOtherManifests(t *testing.T) {
 	}
 }
 
-// TestManifestsOfTheClusterAreOnlyStricter: the policy of watch, or of a fleet in the file, limits what a manifest of
-// Kubernetes recommends, also when registered backends bring the same one. Their own manifests recommend anything.
+// TestManifestsOfTheClusterAreOnlyStricter: the policy of watch, or of a fleet in the file, limits the recommendations
+// of a Kubernetes manifest, even if registered backends send the same one. Manifests that backends send may recommend
+// anything.
 func TestManifestsOfTheClusterAreOnlyStricter(t *testing.T) {
 	t.Parallel()
 	texts := map[registry.Sum]string{}

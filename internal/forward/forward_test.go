@@ -208,7 +208,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestStop: calls finish when it is told to stop, and those that do not are cut off with a status.
+// TestStop: at a stop, calls may finish, and those that do not are cut off with a status.
 func TestStop(t *testing.T) {
 	t.Parallel()
 	for name, late := range map[string]bool{"in time": false, "late": true} {

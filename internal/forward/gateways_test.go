@@ -24,7 +24,7 @@ import (
 
 const notStarted = "Unavailable: cannot connect to the gateway; the call was not started"
 
-// TestNoGateway: without a gateway a health check ends at once and a call after a while, both with a text that lets
+// TestNoGateway: without a gateway, a health check ends at once and a call after a while, both with a text that makes
 // Selu repeat them.
 func TestNoGateway(t *testing.T) {
 	t.Parallel()
@@ -104,7 +104,7 @@ func (d *door) Accept() (net.Conn, error) {
 	}
 }
 
-// TestComesBack: a call that began while no gateway was there is carried out when one has come.
+// TestComesBack: a call that began without a gateway runs once a gateway is available.
 func TestComesBack(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

@@ -160,8 +160,7 @@ func (healthy) Healthcheck(context.Context, *livepb.HealthRequest) (*livepb.Heal
 	return &livepb.HealthResponse{Ready: true}, nil
 }
 
-// TestProxyRefuses: a call that a proxy does not let through was not started. The log says why, without the proxy's
-// password.
+// TestProxyRefuses: a call that a proxy rejects was not started. The log has the reason, without the proxy's password.
 func TestProxyRefuses(t *testing.T) {
 	t.Parallel()
 	denies := newEgress(t, "").ln.Addr().String()

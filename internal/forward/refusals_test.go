@@ -37,8 +37,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestGatewayWantsTLS: a call that came in cleartext to a gateway that speaks TLS was not started, and the log says
-// what is wrong.
+// TestGatewayWantsTLS: a cleartext call to a gateway that requires TLS was not started, and the log has the reason.
 func TestGatewayWantsTLS(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

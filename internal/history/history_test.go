@@ -216,9 +216,9 @@ func TestTextOfAPoint(t *testing.T) {
 	}
 }
 
-// TestASeriesKeepsItsPlace: of more tools than series, those that have a place keep it while they are called, whatever
-// comes first in a later minute. A new one gets the place of one that was not called for an hour, and the calls of
-// those without a place are counted.
+// TestASeriesKeepsItsPlace: with more tools than series, a tool keeps its series while it is called, whichever tools
+// are called first in a later minute. A new tool takes the series of one that was not called for an hour. The calls of
+// tools without a series are counted together.
 func TestASeriesKeepsItsPlace(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 2)
@@ -286,7 +286,7 @@ func TestANewBackendTakesThePlaceOfAnEndedOne(t *testing.T) {
 	}
 }
 
-// TestAReplicaTakesOverTheSeries: a replica that starts counts the same tools apart as those before it.
+// TestAReplicaTakesOverTheSeries: a replica that starts has series for the same tools as the earlier replicas.
 func TestAReplicaTakesOverTheSeries(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 2)

@@ -104,7 +104,7 @@ func TestACallPanics(t *testing.T) {
 	})
 }
 
-// TestTheEndWhileTheStoreIsAway: a replica that ends tells the store once more how its calls have ended.
+// TestTheEndWhileTheStoreIsAway: a replica that stops sends the results of its calls to the store again.
 func TestTheEndWhileTheStoreIsAway(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// expect makes a call and looks at what comes of it: the reason of a refusal, or the answer, with
-// "again: " before that of a repeat.
+// expect makes a call and returns its result: the reason of a rejection, or the response, with the prefix "again: " for
+// a repeat.
 func expect(t *testing.T, k *idempotency.Service, what string, r *idempotency.Request, run idempotency.Run,
 	want string) {
 	t.Helper()
@@ -136,8 +136,8 @@ func TestCallsThatAreNotMade(t *testing.T) {
 	expect(t, k, "after the end", r, never(t), "IDEMPOTENCY_UNAVAILABLE")
 }
 
-// TestTheStoreGoesAwayMeanwhile: the caller gets the answer, and so do repeats here; the store is
-// told when it is back.
+// TestTheStoreGoesAwayMeanwhile: the caller gets the response, and so do repeats at the same replica. The store
+// receives it when it is available again.
 func TestTheStoreGoesAwayMeanwhile(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -161,7 +161,7 @@ func TestTheStoreGoesAwayMeanwhile(t *testing.T) {
 	}
 }
 
-// TestTheCallerLeaves: the call goes on to its end, for who comes back; and by its deadline.
+// TestTheCallerLeaves: the call continues to its end for a later repeat, within its deadline.
 func TestTheCallerLeaves(t *testing.T) {
 	t.Parallel()
 	m := newMemory()
@@ -216,8 +216,8 @@ func TestCallsAreBounded(t *testing.T) {
 	}
 }
 
-// TestOneTenantDoesNotFillTheCalls: calls of one tenant with keys that run, as many as it may have, leave room for
-// another's.
+// TestOneTenantDoesNotFillTheCalls: the maximum number of one tenant's running calls with keys leaves room for another
+// tenant's.
 func TestOneTenantDoesNotFillTheCalls(t *testing.T) {
 	t.Parallel()
 	k := service(t, newMemory(), idempotency.Options{Calls: 10})

@@ -21,7 +21,7 @@ func TestPeople(t *testing.T) {
 		{Issuer: "corp", User: "dan", Roles: operator.Admin, Tenant: "acme"},
 		{Issuer: "corp", User: "fay", Group: "ops", Roles: operator.Admin, Tenant: "acme"},
 		{Issuer: "other", User: "ann", Roles: operator.Admin},
-		{Issuer: "corp", Roles: operator.Admin}, // no entry of the configuration names nobody
+		{Issuer: "corp", Roles: operator.Admin}, // no entry of the configuration has an empty name
 	}
 	for name, test := range map[string]struct {
 		issuer, user string

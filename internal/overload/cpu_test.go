@@ -13,7 +13,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// machine is what Linux tells a process of itself.
+// machine simulates Linux' data about a process.
 type machine struct {
 	fstest.MapFS
 	threads [][2]time.Duration // each ran, and waited
@@ -161,7 +161,7 @@ func TestOwnWorkIsSeen(t *testing.T) {
 		}
 	})
 	var work atomic.Int64
-	for range 200 { // of which each is run for 10 ms at a time
+	for range 200 { // each is run for 10 ms at a time
 		running.Go(func() {
 			for ctx.Err() == nil {
 				work.Add(1)

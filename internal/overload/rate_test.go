@@ -17,12 +17,12 @@ type plant struct {
 	rand     *rand.Rand
 	capacity float64  // calls a tick
 	ticks    int      // of the last run
-	waiting  []string // callers, in the order in which they came
+	waiting  []string // callers, in the order of their arrival
 	admitted map[string]int
 	refused  map[string]int
 }
 
-// refusal is what it costs to turn a call away, in calls.
+// refusal is the cost of rejecting a call, in calls.
 const refusal = 0.02
 
 func newPlant(capacity int) *plant {
@@ -33,7 +33,7 @@ func newPlant(capacity int) *plant {
 	}
 }
 
-// run lets tenants bring so many calls a tick, for that long.
+// run simulates tenants with the given numbers of calls per tick, for a time.
 func (p *plant) run(d time.Duration, brings map[string]int) {
 	p.admitted, p.refused = map[string]int{}, map[string]int{}
 	p.ticks = int(d / overload.Tick)
@@ -73,8 +73,8 @@ func (p *plant) delay() time.Duration {
 	return time.Duration(float64(len(p.waiting)) / p.capacity * float64(overload.Tick))
 }
 
-// TestFloodIsCutDown: one tenant brings ten times what the process can do. The other, which
-// brings a tenth of that, loses no call, and nothing waits for long.
+// TestFloodIsCutDown: one tenant sends ten times the calls that the process can handle. The other sends a tenth of the
+// capacity and loses no call, and no call waits long.
 func TestFloodIsCutDown(t *testing.T) {
 	t.Parallel()
 	p := newPlant(10_000)
@@ -150,7 +150,7 @@ func TestDebtIsBounded(t *testing.T) {
 	}
 }
 
-// TestBurstsAreNotFloods: who brings little, and all of it at once, is not turned away.
+// TestBurstsAreNotFloods: a tenant that sends few calls, all at once, loses none.
 func TestBurstsAreNotFloods(t *testing.T) {
 	t.Parallel()
 	p := newPlant(10_000)
@@ -210,7 +210,7 @@ func TestStandingDelay(t *testing.T) {
 	}
 }
 
-// TestForgets: tenants that are not there any more take no memory, and none of the rate.
+// TestForgets: tenants that have left use no memory and no part of the rate.
 func TestForgets(t *testing.T) {
 	t.Parallel()
 	c := newCallers(overload.Config{MaxInFlight: 100})

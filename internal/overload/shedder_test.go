@@ -20,7 +20,7 @@ func newCallers(cfg overload.Config) *callers {
 	return &callers{overload.New(cfg), map[string][]*overload.Share{}}
 }
 
-// bring has a tenant begin n calls; it answers how many may.
+// bring starts n calls of a tenant, and returns the number of admitted ones.
 func (c *callers) bring(tenant string, n int) (admitted int) {
 	for range n {
 		if share, v := c.Admit(tenant); v == overload.Admitted {
@@ -75,8 +75,8 @@ func TestSomethingIsLeftForWhoComes(t *testing.T) {
 	}
 }
 
-// TestTheHeaviestFirst: whatever comes and goes, the bound holds, and nobody is turned away
-// while somebody is let in who has as many calls or more.
+// TestTheHeaviestFirst: the bound always holds, and no tenant is rejected while a tenant with at least as many calls is
+// admitted.
 func TestTheHeaviestFirst(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(10) {
@@ -89,7 +89,7 @@ func TestTheHeaviestFirst(t *testing.T) {
 				c.end(name, 1+r.IntN(len(c.running[name])))
 				continue
 			}
-			admitted, refused := -1, 1<<30 // the most that one has that was let in, the least of one that was not
+			admitted, refused := -1, 1<<30 // most calls of an admitted tenant, fewest of a rejected one
 			for _, name := range names {
 				have := len(c.running[name])
 				share, v := c.Admit(name)
@@ -121,7 +121,7 @@ func TestEqualFloodsGetAsMuch(t *testing.T) {
 				c.bring(name, 1)
 			}
 		}
-		for _, name := range names { // a tenth of everybody's calls end
+		for _, name := range names { // a tenth of all calls end
 			c.end(name, (len(c.running[name])+9)/10)
 		}
 	}
@@ -154,8 +154,8 @@ func TestConcurrentCallsKeepTheBound(t *testing.T) {
 	}
 }
 
-// TestMemory: as long as there is too little the heaviest brings nothing, and who has few
-// calls does; when there is enough again all is as before.
+// TestMemory: while memory is short, the heaviest tenant gets no calls, and tenants with few calls do. When there is
+// enough memory, all tenants get calls as before.
 func TestMemory(t *testing.T) {
 	t.Parallel()
 	c := newCallers(overload.Config{MaxInFlight: 10_000, MaxMemory: 1000})
@@ -185,7 +185,7 @@ func TestMemory(t *testing.T) {
 		t.Errorf("far too short of memory there are more and more calls: %d", n)
 	}
 	for range 50 {
-		c.Tick(overload.Signals{}) // nobody looked
+		c.Tick(overload.Signals{}) // nothing was requested in between
 	}
 	if got := c.bring("heavy", 10); got != 0 {
 		t.Errorf("%d let in, and nobody knows why", got)

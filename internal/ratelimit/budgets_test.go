@@ -51,8 +51,8 @@ func TestMonths(t *testing.T) {
 	})
 }
 
-// TestMidnight: leased calls that nobody has made are of the day, or the month, that is over: they neither add to the
-// next budget nor are they returned to it.
+// TestMidnight: leased calls that were not made belong to the day, or month, that is over: they neither add to the next
+// budget nor are they returned to it.
 func TestMidnight(t *testing.T) {
 	t.Parallel()
 	for name, bounds := range map[string]tenant.Bounds{"day": {PerDay: 6400}, "month": {PerMonth: 6400}} {

@@ -182,7 +182,7 @@ func TestAnAnswerThatIsTooShort(t *testing.T) {
 		}()
 		select {
 		case ok := <-done:
-			if ok != 1 { // a tenth of a share, and at least one, as nothing is known of the bucket
+			if ok != 1 { // a tenth of a share, and at least one, while the bucket is unknown
 				t.Errorf("%d calls, want 1", ok)
 			}
 		case <-time.After(time.Minute):

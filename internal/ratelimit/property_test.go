@@ -22,7 +22,7 @@ type cluster struct {
 	takes    time.Duration // each call, at most
 
 	mu       sync.Mutex
-	admitted []time.Duration // when, since begun
+	admitted []time.Duration // times since the start
 	by       []int           // how many, by replica
 	most     int             // at once
 	now      int

@@ -236,8 +236,8 @@ func (f *feed) Watch(ctx context.Context, told func([]recent.Call), connected fu
 	<-ctx.Done()
 }
 
-// TestAWatchResumes: after the last seen call it has those that its filter selects, each once; it says so where calls
-// may be missing: where the last seen call is no longer kept, and where the store was away.
+// TestAWatchResumes: after the last seen call, a watch gets the calls that its filter selects, each once. It reports
+// possible gaps: if the last seen call is no longer kept, or the store was unavailable.
 func TestAWatchResumes(t *testing.T) {
 	t.Parallel()
 	call := func(id, tenant string, at int64) recent.Call {

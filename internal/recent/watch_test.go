@@ -9,8 +9,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// TestWatchersOfOneTenantMissNothing: calls of another tenant, however many, take no room among those that a watcher
-// has not read. A watcher of all calls that reads too slowly is told that it has missed some.
+// TestWatchersOfOneTenantMissNothing: calls of another tenant, however many, do not displace the unread calls of a
+// watcher. A watcher of all calls that reads too slowly receives an event that it missed some.
 func TestWatchersOfOneTenantMissNothing(t *testing.T) {
 	t.Parallel()
 	l := recent.New(recent.Config{Keep: 4096, Replica: "a"})

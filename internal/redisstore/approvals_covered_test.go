@@ -108,8 +108,8 @@ func TestAnAnswerCoversOnce(t *testing.T) {
 	})
 }
 
-// TestAnAnswerOfSeveralCovers: with two approvers, the last answer for the session answers the approvals that
-// wait since the first call; those that one of them could not approve stay pending.
+// TestAnAnswerOfSeveralCovers: with two approvers, the last answer for the session answers the approvals that have
+// waited since the first call. Those that one of the approvers could not approve stay pending.
 func TestAnAnswerOfSeveralCovers(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		k := watching(t, open(), approvals.Options{})

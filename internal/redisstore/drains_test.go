@@ -127,7 +127,7 @@ func TestDrainsOfTwoReplicas(t *testing.T) {
 	})
 }
 
-// A Redis that comes back empty gets its drains again from the replicas that know them.
+// The replicas write their drains again to a Redis that has restarted empty.
 func TestDrainsAreGivenBack(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		store := open()

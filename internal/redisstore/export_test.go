@@ -173,7 +173,7 @@ func (l *TenantLimits) SetAhead(d time.Duration) { l.ahead = d }
 // SetRoom sets the number of values with budgets of their own.
 func SetRoom(l *TenantLimits, n int) { l.room = n }
 
-// ParseStored parses fields as those of a key and of a tenant.
+// ParseStored parses fields of a key and of a tenant.
 func ParseStored(fields map[string]string) (keyOK, tenantOK bool) {
 	k, keyOK := parseKey("id", fields)
 	r, tenantOK := parseTenant("id", fields)

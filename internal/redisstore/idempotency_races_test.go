@@ -88,7 +88,7 @@ func TestOneAfterAnotherRuns(t *testing.T) {
 	})
 }
 
-// TestTheOwnerDies: its replica does not renew the claim any more.
+// TestTheOwnerDies: its replica stops renewing the claim.
 func TestTheOwnerDies(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		dead := storetest.Claim("", "dead")

@@ -47,7 +47,7 @@ func (k *keyTable) unused() (patterns []string) {
 	return patterns
 }
 
-// compare lets the test fail if there is a key without a row at its end. Keys of "probe" are those of tests.
+// compare fails the test if there is a key without a row at its end. Keys of "probe" are those of tests.
 func (k *keyTable) compare(t *testing.T, s *redisstore.Store, prefix string) {
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.Context())

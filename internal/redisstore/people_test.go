@@ -86,8 +86,8 @@ func TestPeopleLearn(t *testing.T) {
 	})
 }
 
-// TestPeopleAfterAFailover: revocations that a failover has undone are back once a replica that knows them has read.
-// Such a replica misses none that comes before it reads.
+// TestPeopleAfterAFailover: revocations that a failover has undone are restored once a replica that knows them has
+// read. Such a replica misses no revocation from before its read.
 func TestPeopleAfterAFailover(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		ctx, store := t.Context(), open()
@@ -98,7 +98,7 @@ func TestPeopleAfterAFailover(t *testing.T) {
 				t.Fatal(refusal)
 			}
 		}
-		// failOver undoes what came after at.
+		// failOver undoes all changes after at.
 		failOver := func() {
 			t.Helper()
 			p, version := store.Probe(), strconv.FormatUint(at.Version, 10)

@@ -133,8 +133,7 @@ func (c counted) Exchange(ctx context.Context, capability string, wants []router
 	return grants, err
 }
 
-// limitedReplicas starts the limits of three replicas, each of which knows of the others, and has its own
-// connections to one Redis.
+// limitedReplicas starts the limits of three replicas that know each other, each with its own connections to one Redis.
 func limitedReplicas(t *testing.T, cfg router.Config) (tables [3]*router.Table, counts *exchanges) {
 	t.Helper()
 	url := redistest.Start(t).URL()

@@ -10,8 +10,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// TestADeletedTenantLeavesNoRecentCalls: its calls and their counts are gone at all replicas, and those of
-// others stay.
+// TestADeletedTenantLeavesNoRecentCalls: its calls and their counts are removed at all replicas, and those of others
+// stay.
 func TestADeletedTenantLeavesNoRecentCalls(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s, ctx := open(), t.Context()

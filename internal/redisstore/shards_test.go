@@ -86,7 +86,7 @@ func TestAShardIsLost(t *testing.T) {
 	}
 }
 
-// hears checks that subscriptions start and that messages arrive, whatever the slots of their channels are.
+// hears checks that subscriptions start and that messages arrive, for any slots of their channels.
 func hears(t *testing.T, p *redisstore.Probe) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -108,7 +108,7 @@ func TestTimeoutsOfABusyProcess(t *testing.T) {
 				}})
 			p := s.Probe()
 			check.Holds(t, "a first command", func() bool { return p.Set(t.Context(), p.Key("a"), "1") == nil })
-			began := time.Now() // before a probe that is not answered any more
+			began := time.Now() // before a probe that gets no response
 			server.BlackHole()
 			if err := p.Set(t.Context(), p.Key("a"), "2"); err == nil {
 				t.Fatal("a command succeeded without Redis")

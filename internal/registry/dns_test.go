@@ -128,7 +128,7 @@ func TestDNSFollowsTheAnswer(t *testing.T) {
 	w.wait(t, "near 192.0.2.1:7 5@a weather.test dns", "near 192.0.2.2:7 5@a weather.test dns",
 		"weather 192.0.2.1:50051 100 weather.test dns", "weather 192.0.2.2:50051 100 weather.test dns")
 
-	// One that is not asked for any more is gone; the other stays.
+	// A name that is no longer requested is removed; the other stays.
 	w.Set(look(dns, near))
 	w.wait(t, "near 192.0.2.1:7 5@a weather.test dns", "near 192.0.2.2:7 5@a weather.test dns")
 	dns.Set("other.test.", "192.0.2.9")

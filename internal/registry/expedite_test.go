@@ -35,7 +35,7 @@ func TestSchedule(t *testing.T) {
 		near(took(true), 10*time.Second)
 		near(took(true), 500*time.Millisecond)
 		near(took(true), 500*time.Millisecond)
-		near(took(true), time.Minute) // no call waits any more
+		near(took(true), time.Minute) // no call is waiting
 		signal.Wake(s.sooner)
 		near(took(true), 500*time.Millisecond) // however many calls come
 		near(took(false), time.Minute)

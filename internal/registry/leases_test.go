@@ -58,7 +58,7 @@ func TestLeasesAreShared(t *testing.T) {
 		a.sees(t, seven)
 		b.sees(t, seven)
 
-		// One that ran out comes back with its own lease.
+		// A backend whose lease ran out registers again with a new lease.
 		register(t, a, second)
 		b.sees(t, both...)
 
@@ -193,7 +193,7 @@ func TestLeasesOfOthersAreLookedAt(t *testing.T) {
 	})
 }
 
-// delayed is a store whose answer to one read is on its way until it is let go.
+// delayed is a store that holds back its response to one read until it is released.
 type delayed struct {
 	*memory
 	next        atomic.Bool // the next answer is delayed

@@ -20,7 +20,7 @@ func readManifest(text string) (string, *call.Refusal) {
 	return capability, nil
 }
 
-// trusting returns a replica that accepts manifests, until it is told otherwise.
+// trusting returns a replica that accepts manifests, until the test changes that.
 func trusting(t *testing.T, leases registry.Leases) (w *runningRegistry, trust func(bool)) {
 	t.Helper()
 	settings := registry.Settings{Rules: rules()}
@@ -39,7 +39,7 @@ func brings(addr, text string) registry.Registration {
 	return g
 }
 
-// brought returns the texts that members bring, sorted by their addresses, once all replicas are idle.
+// brought returns the manifests that members have sent, sorted by their addresses, once all replicas are idle.
 func (w *runningRegistry) brought(t *testing.T) string {
 	t.Helper()
 	<-time.After(3 * time.Second) // of the bubble's clock: some polls

@@ -69,7 +69,7 @@ func (m *memory) Register(_ context.Context, g *registry.Registration, renew boo
 	return nil
 }
 
-// store stores the text of a manifest, and deletes those that no lease names if they would be too many.
+// store stores the text of a manifest, and deletes unused ones if there are too many.
 func (m *memory) store(manifest registry.Manifest) error {
 	size, named := len(manifest.Text), map[registry.Sum]bool{manifest.Sum: true}
 	for _, l := range m.leases {

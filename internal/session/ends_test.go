@@ -10,7 +10,7 @@ import (
 
 const day = 24 * time.Hour
 
-// TestTheEndOfASession: it is that of its credential or of the configuration, whichever comes first, and exact.
+// TestTheEndOfASession: a session ends exactly with its credential or at the configured time, whichever comes first.
 func TestTheEndOfASession(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ credential, want time.Duration }{
@@ -36,8 +36,8 @@ func TestTheEndOfASession(t *testing.T) {
 	}
 }
 
-// TestAllSessionsEnd: a person's sessions end up to the moment at which somebody ends them, also those that are on no
-// list, in whatever order replicas learn of several such ends. Another issuer's person of that name keeps hers.
+// TestAllSessionsEnd: ending all sessions of a person ends those that began before, including unlisted ones, in
+// whatever order replicas learn of several such ends. A person of the same name at another issuer keeps hers.
 func TestAllSessionsEnd(t *testing.T) {
 	t.Parallel()
 	m, s, c := start()

@@ -71,7 +71,7 @@ func (s *store) lose() {
 	s.epoch, s.key, s.revoked, s.records = s.epoch+"1", nil, nil, nil
 }
 
-// failOver loses the last revocation, as a failover does that comes before its replication.
+// failOver loses the last revocation, like a failover before its replication.
 func (s *store) failOver() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -282,7 +282,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestGroups: those that the configuration names are kept first.
+// TestGroups: the groups that the configuration names are kept first.
 func TestGroups(t *testing.T) {
 	t.Parallel()
 	all := []string{strings.Repeat("x", 5000)}

@@ -67,8 +67,7 @@ func BenchmarkRecord(b *testing.B) {
 	}
 }
 
-// BenchmarkClientGolang is what the metrics of a call would cost with
-// client_golang's own counters, already looked up.
+// BenchmarkClientGolang measures the metrics of a call with client_golang's own counters, already looked up.
 func BenchmarkClientGolang(b *testing.B) {
 	calls := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "c"}, []string{"l"}).WithLabelValues("x")
 	in := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "i"}, []string{"l"}).WithLabelValues("x")
@@ -100,7 +99,7 @@ func BenchmarkClientGolang(b *testing.B) {
 	})
 }
 
-// BenchmarkSlog is what the line would cost through slog.
+// BenchmarkSlog measures the access log's line written with slog.
 func BenchmarkSlog(b *testing.B) {
 	rec := sample()
 	logger := slog.New(slog.NewJSONHandler(io.Discard, nil))

@@ -201,8 +201,7 @@ func begin(r *telemetry.Recorder, rec *telemetry.Record) {
 	r.Begin(rec.Capability, rec.Tenant, rec.Shard)
 }
 
-// TestSources: a package's metrics are served, also those whose labels are not valid UTF-8. A name belongs to one
-// source.
+// TestSources: a package's metrics are served, even if their labels are not valid UTF-8. A name belongs to one source.
 func TestSources(t *testing.T) {
 	t.Parallel()
 	m := newMetrics(t, telemetry.MetricsConfig{})

@@ -47,7 +47,7 @@ func TestDifferencesAreCounted(t *testing.T) {
 	}
 }
 
-// TestDecisionsAreCounted: from many goroutines at once, each of which may have any shard.
+// TestDecisionsAreCounted: decisions are counted from many goroutines at once, on any shard.
 func TestDecisionsAreCounted(t *testing.T) {
 	t.Parallel()
 	m := newMetrics(t, telemetry.MetricsConfig{})

@@ -23,7 +23,7 @@ func TestLimitsOfNothing(t *testing.T) {
 	}
 }
 
-// TestLimitsThatAreThere: stored limits are accepted although they could not be set any more.
+// TestLimitsThatAreThere: stored limits are accepted even if they could not be set now.
 func TestLimitsThatAreThere(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{`{"per_day":5,"per_month":4}`,

@@ -13,8 +13,8 @@ func grantOf(k *tenant.Key, until time.Time) tenant.SignedGrant {
 		Expires: until}
 }
 
-// TestSignaturesOfKeysOfTheFile: signatures for a key of the file become invalid when that key may not download any
-// more; other signatures stay valid.
+// TestSignaturesOfKeysOfTheFile: signatures for a key of the file become invalid when that key may no longer download;
+// other signatures stay valid.
 func TestSignaturesOfKeysOfTheFile(t *testing.T) {
 	t.Parallel()
 	now := epoch

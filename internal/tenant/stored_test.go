@@ -107,17 +107,18 @@ func TestChangesAreFollowed(t *testing.T) {
 	}
 }
 
-// TestAnAnswerThatIsOnItsWay when a key is revoked is not cached, whichever of two answers comes first.
+// TestAnAnswerThatIsOnItsWay: a response that is in flight when a key is revoked is not cached, whichever of two
+// responses arrives first.
 func TestAnAnswerThatIsOnItsWay(t *testing.T) {
 	t.Parallel()
-	for _, early := range []bool{true, false} { // the answer from before the change comes first
+	for _, early := range []bool{true, false} { // the response from before the change arrives first
 		key, good := storedKey("acme", nil)
 		s := newStore(key)
 		watching(t, s, func(t *testing.T, stored *tenant.Stored) {
 			before, after := make(chan struct{}), make(chan struct{})
 			s.set(func() { s.hold = before })
 			var asking sync.WaitGroup
-			asking.Go(func() { _, _, _ = show(t, stored, good) }) // begun before: either result is right
+			asking.Go(func() { _, _, _ = show(t, stored, good) }) // before the revocation: either result is right
 			synctest.Wait()
 			s.change(true, tenant.Change{Key: key.ID}, func() { delete(s.keys, key.ID); s.hold = after })
 			asking.Go(func() {

@@ -7,8 +7,8 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// TestRelatedCredentials: of several approvers, none shares a name with another, or is the maker of another. A denial
-// counts whoever gives it.
+// TestRelatedCredentials: of several approvers, none has the name of another or has created another's credential. A
+// denial counts regardless of its source.
 func TestRelatedCredentials(t *testing.T) {
 	t.Parallel()
 	key := func(id string, makers ...string) approvals.Approver {

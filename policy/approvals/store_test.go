@@ -23,7 +23,7 @@ type memory struct {
 	unavailable bool
 	questions   int // for states
 	told        func(approvals.Notification)
-	following   chan struct{} // closed when told is there
+	following   chan struct{} // closed when told is set
 	past        memoryPast
 }
 

@@ -45,8 +45,8 @@ func (s *fullDay) Days(context.Context, string, []int64) ([]map[approvals.Series
 		{Kind: approvals.OfTool, Capability: "mail", Tool: "send"}: apart}}, nil
 }
 
-// TestStatisticsSayWhatIsMissing: who sees a part of the capabilities gets no counts of the tools that a day does not
-// count apart, and learns that some are missing.
+// TestStatisticsSayWhatIsMissing: an operator of some capabilities gets no counts of tools that a day does not count
+// separately, and learns that some are missing.
 func TestStatisticsSayWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	now := time.Now()

@@ -65,7 +65,7 @@ func TestAReplicaStarts(t *testing.T) {
 			t.Errorf("it became healthy again: asked %d times more", asked.Load()-before)
 		}
 		before = asked.Load()
-		for range 10 { // as many as there are, one discovery is now, and one later
+		for range 10 { // all of them; one discovery now, and one later
 			d.Changed("weather")
 		}
 		d.Healthy("weather", false)

@@ -156,7 +156,7 @@ func TestWhatAVerdictIsKeptUnder(t *testing.T) {
 	})
 }
 
-// TestWordsThatRunTogether: an action whose words, one after the other, are those of another one has no verdict of it.
+// TestWordsThatRunTogether: an action whose concatenated words equal those of another action does not get its verdict.
 // A cached verdict is for arguments that were checked.
 func TestWordsThatRunTogether(t *testing.T) {
 	t.Parallel()

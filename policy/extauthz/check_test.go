@@ -184,7 +184,8 @@ func certificate(t *testing.T) *tls.Certificate {
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
 }
 
-// TestQualifiedActions: the type tells tools of two capabilities apart, and the verdict on one is not the other's.
+// TestQualifiedActions: the type distinguishes the tools of two capabilities, and the verdict on one does not apply to
+// the other.
 func TestQualifiedActions(t *testing.T) {
 	t.Parallel()
 	onBothForms(t, func(t *testing.T, start func(*server) extauthz.Config) {

@@ -121,7 +121,7 @@ func TestNobodyListens(t *testing.T) {
 	}, false)
 }
 
-// Responses of an HTTP server that is not a Shield, or of an attacker who wants a call allowed.
+// TestHostileHTTP: responses of an HTTP server that is not a Shield, or of an attacker that wants a call allowed.
 func TestHostileHTTP(t *testing.T) {
 	t.Parallel()
 	const allowed = `{"decision":"ALLOW"}`
@@ -211,7 +211,7 @@ type panicking struct{ extauthz.Client }
 
 func (panicking) Evaluate(context.Context, *extauthz.Action) (*extauthz.Reply, error) { panic("a bug") }
 
-// TestClientThatPanics: a bug of the client is no outage of Shield, which could be told to allow.
+// TestClientThatPanics: a bug of the client does not count as an outage of the Shield, for which calls may be allowed.
 func TestClientThatPanics(t *testing.T) {
 	t.Parallel()
 	s := extauthz.New(extauthz.Options{Dial: func(c *extauthz.Config) (extauthz.Client, error) {

@@ -167,7 +167,7 @@ func listen(t *testing.T) net.Listener {
 	return ln
 }
 
-// judges returns Shields, one of which judges the capability weather.
+// judges returns Shields, one of which checks the capability weather.
 func judges(t *testing.T, c extauthz.Config, o extauthz.Options) *extauthz.Shields {
 	t.Helper()
 	o.Dial = shield.Dial

@@ -116,8 +116,8 @@ func (s *settling) StoreLocations(_ context.Context, all []affinity.Location) ([
 	return slices.Repeat([]bool{s.owned}, len(all)), nil
 }
 
-// TestUnsettledClaims: an artifact that a backend names to a tenant is the tenant's own once the store says so. While
-// the store is away, nobody knows.
+// TestUnsettledClaims: an artifact that a backend names to a tenant is the tenant's own once the store confirms it.
+// While the store is unavailable, this is unknown.
 func TestUnsettledClaims(t *testing.T) {
 	t.Parallel()
 	for owned, want := range map[bool]string{true: "", false: "ARTIFACT_UNKNOWN"} {

@@ -7,8 +7,8 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// followed tells when the changes of approvals are subscribed. A watch of all tenants that begins earlier is told that
-// it missed events.
+// followed reports when the subscription to changes of approvals has started. A watch of all tenants that begins
+// earlier receives an event that it missed some.
 type followed struct {
 	approvals.Store
 	subscribed func()
@@ -21,7 +21,7 @@ func (f followed) Watch(ctx context.Context, changed func(approvals.Notification
 	})
 }
 
-// outside lets no goroutine that Redis' client starts pass for a gateway's.
+// outside keeps goroutines of the Redis client from counting as the gateway's.
 type outside struct{ *approvals.Service }
 
 func (o outside) Get(ctx context.Context, tenantName, id string) (approvals.Approval, error) {

@@ -27,7 +27,7 @@ func granted(id, capability string) *tenant.Settings {
 	return &tenant.Settings{ID: id, Capabilities: grants}
 }
 
-// withTenants lets a gateway have four tenants.
+// withTenants gives a gateway four tenants.
 func withTenants(cfg *approval.Config) {
 	all := tenant.NewDirectory(nil)
 	all.Replace(map[string]*tenant.Settings{"acme": granted("acme", "mail"), "globex": granted("globex", "mail"),
@@ -183,7 +183,7 @@ func TestEventsOfSeveralTenants(t *testing.T) {
 	}
 }
 
-// mixed returns an operator who may answer in one tenant, and read in another.
+// mixed returns an operator that may answer in one tenant and read in another.
 func mixed() known {
 	return known{"mixed": {Tenants: []operator.TenantRoles{{Tenant: "acme", Roles: operator.Approve},
 		{Tenant: "globex", Roles: operator.View}}}}
@@ -231,7 +231,7 @@ func TestOperatorOfTwoTenants(t *testing.T) {
 	}
 }
 
-// TestWatchEndsWithItsCredential: the watch of a caller ends when its credential is not valid any more.
+// TestWatchEndsWithItsCredential: the watch of a caller ends when its credential becomes invalid.
 func TestWatchEndsWithItsCredential(t *testing.T) {
 	t.Parallel()
 	checks, revoked := make(chan func(), 1), new(atomic.Bool)

@@ -67,7 +67,7 @@ func TestRolesAnswerOverHTTP(t *testing.T) {
 		now, err := p.backing.Get(t.Context(), a.Tenant, a.ID)
 		state, by := approvals.Pending.String(), ""
 		if test.status == 200 {
-			state, by = test.want, test.who // whoever the body says
+			state, by = test.want, test.who // whatever the body says
 		}
 		if status != test.status || !strings.Contains(body, test.want) || err != nil || now.State.String() != state ||
 			now.By != by {
@@ -77,7 +77,7 @@ func TestRolesAnswerOverHTTP(t *testing.T) {
 	}
 }
 
-// TestWhoMayAnswerIsTold at both ports: an approval says whether its reader may approve it, and if not, why.
+// TestWhoMayAnswerIsTold: at both ports, an approval reports whether its reader may approve it, and if not, why.
 func TestWhoMayAnswerIsTold(t *testing.T) {
 	t.Parallel()
 	p := serve(t)
@@ -113,7 +113,7 @@ func TestWhoMayAnswerIsTold(t *testing.T) {
 	}
 }
 
-// told returns what an approval says to an operator by JSON, or to a caller by gRPC.
+// told returns this report for an operator over JSON, or for a caller over gRPC.
 func (p *ports) told(t *testing.T, web *gatewaytest.Services, who, id string) (may bool, why string) {
 	t.Helper()
 	if key, isCaller := strings.CutPrefix(who, "key"); isCaller || who == "no key" {

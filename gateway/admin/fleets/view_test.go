@@ -12,8 +12,8 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// TestFleetsAreFound: a query finds fleets by any part of what is shown of them, on whatever page they are, and those
-// with backends that fail come first.
+// TestFleetsAreFound: a query finds fleets by any part of their visible text, on all pages, and fleets with failing
+// backends are first.
 func TestFleetsAreFound(t *testing.T) {
 	t.Parallel()
 	var more []router.FleetConfig

@@ -15,7 +15,7 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// rightsOf is what an authenticator gives the holder of a credential; a reason in capitals: it is refused.
+// rightsOf maps credentials to the rights that an authenticator returns; a reason in capitals rejects the credential.
 func rightsOf(by guard.Authenticator, credential string, leaf *x509.Certificate) string {
 	r := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
 	if credential != "" {

@@ -72,7 +72,7 @@ func newGuard(t *testing.T, cfg guard.Config) (*guard.Guard, http.Handler) {
 	return g, h
 }
 
-// request makes a request of somebody at an address. header are names and values in turn.
+// request sends a request of a caller at an address. header holds alternating names and values.
 func request(h http.Handler, line, who, from string, header ...string) *httptest.ResponseRecorder {
 	method, path, _ := strings.Cut(line, " ")
 	r := httptest.NewRequest(method, path, http.NoBody)
@@ -165,7 +165,7 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
-// TestRowsAreRequired: a route without a row, or a method without the option, lets the start fail.
+// TestRowsAreRequired: a route without a row, or a method without the option, fails the start.
 func TestRowsAreRequired(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"GET /v1/secrets", "POST /v1/tenants/{id}", "/capgate.v1.Tenants/Drop",
@@ -302,8 +302,8 @@ func TestStartTokenInTheAddress(t *testing.T) {
 	}
 }
 
-// TestStreamsFollowTheirCredential: a stream ends when its credential is not valid any more or has other rights, and
-// goes on while that cannot be found out.
+// TestStreamsFollowTheirCredential: a stream ends when its credential becomes invalid or its rights change, and
+// continues while these are unknown.
 func TestStreamsFollowTheirCredential(t *testing.T) {
 	t.Parallel()
 	who, now := some(), ""

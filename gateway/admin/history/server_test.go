@@ -100,8 +100,8 @@ func TestHistoryOfOneTenant(t *testing.T) {
 	}
 }
 
-// TestHistorySaysWhatItLeavesOut: a response has the calls of its kind that are counted together. An operator of one
-// tenant does not learn those of other tenants.
+// TestHistorySaysWhatItLeavesOut: a response reports which of its calls are counted together. An operator of one tenant
+// sees no calls of other tenants.
 func TestHistorySaysWhatItLeavesOut(t *testing.T) {
 	t.Parallel()
 	store := &storetest.Memory{}

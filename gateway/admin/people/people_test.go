@@ -21,7 +21,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// tenants are those of a configuration; away cannot be read.
+// tenants is a fixed directory of tenants. If away is set, it cannot be read.
 type tenants map[string]*tenant.Settings
 
 func (t tenants) Settings(_ context.Context, id string) (*tenant.Settings, *call.Refusal) {
@@ -73,7 +73,8 @@ func newRig(t *testing.T, start string) *rig {
 	return r
 }
 
-// TestRightsOfASession: they are those that the person or key has now, by the configuration and by the tenant.
+// TestRightsOfASession: the rights of a session are the current rights of its person or key, according to the
+// configuration and the tenant.
 func TestRightsOfASession(t *testing.T) {
 	t.Parallel()
 	start := operator.NewStartToken()

@@ -53,8 +53,8 @@ func service(t *testing.T) admin.Service {
 		}})
 }
 
-// TestWhoseToolsAreCalled: an operator of one tenant calls and sees the tools of that one alone, and one of all those
-// of each that is enabled.
+// TestWhoseToolsAreCalled: an operator of one tenant sees and calls only the tools of that tenant. An operator of all
+// tenants sees and calls those of each enabled tenant.
 func TestWhoseToolsAreCalled(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -7,7 +7,7 @@ import (
 	"github.com/capgate/capgate/internal/registry"
 )
 
-// leases are those of one replica that never end by themselves.
+// leases holds the leases of one replica. They never expire.
 type leases struct {
 	mu  sync.Mutex
 	all map[registry.Key]string

@@ -11,7 +11,7 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// TestATenantsOwnKeys: a caller with the scope admin keeps those of its tenant, and of no other.
+// TestATenantsOwnKeys: a caller with the scope admin manages the keys of its own tenant only.
 func TestATenantsOwnKeys(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

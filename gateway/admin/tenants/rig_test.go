@@ -22,7 +22,7 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// pepper is what secrets are hashed under.
+// pepper is the key of the secrets' hashes.
 var pepper = []byte("0123456789abcdef") //nolint:gochecknoglobals // it is never changed
 
 // rig is both ports of a gateway with tenants in a Redis, and one in its file.

@@ -81,8 +81,8 @@ func TestOwn(t *testing.T) {
 	}
 }
 
-// TestOwnCallsOfAListener: a listener of one capability shows the calls of that one, and those without a capability
-// that came in there.
+// TestOwnCallsOfAListener: a listener of one capability shows the calls of that capability, and those without a
+// capability that arrived at the listener.
 func TestOwnCallsOfAListener(t *testing.T) {
 	t.Parallel()
 	at := func(name, capability, listener string) recent.Call {

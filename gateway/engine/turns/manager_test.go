@@ -231,7 +231,8 @@ func TestBelievingAStore(t *testing.T) {
 	})
 }
 
-// TestCloseAfterAnOutage: Close tells a store that is back what it has missed, without waiting for the next attempt.
+// TestCloseAfterAnOutage: Close sends missed updates to a store that is available again, without waiting for the next
+// attempt.
 func TestCloseAfterAnOutage(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {

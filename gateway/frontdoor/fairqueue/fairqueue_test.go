@@ -252,7 +252,7 @@ func TestTooManyOfOneTenant(t *testing.T) {
 	}
 	pass(check.Context(t), "b")
 	q.waitFor(t, 3)
-	leave() // who has gone makes room
+	leave() // leaving makes room
 	if err := check.Received(t, ended, "the end of a wait"); !errors.Is(err, context.Canceled) {
 		t.Errorf("who leaves is told %v", err)
 	}
@@ -311,7 +311,7 @@ func TestWhoLeavesIsCountedOnce(t *testing.T) {
 	}
 }
 
-// Those that come from one place do not take the places of others of their tenant, nor all the turns.
+// TestPlacesInTurn: requests from one address take neither the places nor all the turns of others of their tenant.
 func TestPlacesInTurn(t *testing.T) {
 	t.Parallel()
 	q := open(t, 6)
@@ -330,7 +330,7 @@ func TestPlacesInTurn(t *testing.T) {
 			}
 		}
 	}
-	for _, from := range []string{"x", "y"} { // of which the one has two, and the other three
+	for _, from := range []string{"x", "y"} { // one has two requests, and the other three
 		if err := q.Wait(check.Context(t), "?", from); !errors.Is(err, ErrFull) {
 			t.Errorf("one more of %s, which has nearly as many as others: %v", from, err)
 		}

@@ -32,7 +32,7 @@ func TestRequestsPass(t *testing.T) {
 	}
 	b := ctx.Value(bodyKey{}).(*body)
 	CallStarted(ctx)
-	b.ReadCloser, b.queue = io.NopCloser(strings.NewReader("more")), nil // the queue is not used any more
+	b.ReadCloser, b.queue = io.NopCloser(strings.NewReader("more")), nil // the queue is no longer used
 	if text, err := io.ReadAll(b); string(text) != "more" || err != nil {
 		t.Error(text, err)
 	}

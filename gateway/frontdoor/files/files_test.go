@@ -97,7 +97,7 @@ func TestUploadsEndTheirOwnStalls(t *testing.T) {
 	}
 }
 
-// TestStalledUpload: a client that begins a file and sends no more of it is told so.
+// TestStalledUpload: a client that stops in the middle of a file gets an error.
 func TestStalledUpload(t *testing.T) {
 	t.Parallel()
 	k := new(keeper)

@@ -160,7 +160,7 @@ func TestErrorsOfAMuxAreProblems(t *testing.T) {
 	}
 }
 
-// The page leads to every reason of docs/errors.md, once, and asks nothing of anybody else.
+// TestPage: the page links to every reason of docs/errors.md once, and makes no requests to other hosts.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	w := ask(t, problem.Page(), "GET", problem.Path)

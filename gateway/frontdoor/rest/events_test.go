@@ -39,7 +39,7 @@ func feed(t *testing.T, cfg rest.EventsConfig, f func(ctx context.Context, tell 
 	return web.Listener.Addr().String(), all
 }
 
-// TestEventsBeat: who watches, and all in between, see that the stream lives.
+// TestEventsBeat: heartbeats show clients and intermediaries that the stream is alive.
 func TestEventsBeat(t *testing.T) {
 	t.Parallel()
 	addr, ended := feed(t, rest.EventsConfig{Beat: time.Millisecond}, func(ctx context.Context, _ tell) error {

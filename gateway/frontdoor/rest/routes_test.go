@@ -70,7 +70,7 @@ func TestEveryRouteIsDescribed(t *testing.T) {
 		for method := range item {
 			route := strings.ToUpper(method) + " " + path
 			if !served[route] {
-				t.Errorf("openapi/routes.json has %s, which nobody serves", route)
+				t.Errorf("openapi/routes.json has %s, which is not served", route)
 			}
 			delete(served, route)
 		}

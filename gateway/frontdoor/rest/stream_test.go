@@ -210,7 +210,7 @@ func TestStreamIsRefused(t *testing.T) {
 	}
 }
 
-// TestStreamIsNotBegunAgain: whoever comes back for a stream gets no second call.
+// TestStreamIsNotBegunAgain: a client that reconnects to a stream starts no second call.
 func TestStreamIsNotBegunAgain(t *testing.T) {
 	t.Parallel()
 	b := &backend{}
@@ -261,7 +261,7 @@ func TestToolsThatGETMayNotCall(t *testing.T) {
 	}
 }
 
-// TestStreamBeats: what has nothing to tell shows that it lives, and that it has begun.
+// TestStreamBeats: a stream without data sends heartbeats, also before its first chunk.
 func TestStreamBeats(t *testing.T) {
 	t.Parallel()
 	for typ, want := range map[string][]string{resttest.EventStream: {"id: 0", ":", "", ":", ""},
@@ -299,7 +299,7 @@ func open(ctx context.Context, t *testing.T, url, accept string) *http.Response 
 	return resp
 }
 
-// TestClientLeavesStream: the capability learns that nobody waits any more.
+// TestClientLeavesStream: the capability's call is canceled when the client leaves.
 func TestClientLeavesStream(t *testing.T) {
 	t.Parallel()
 	ended := make(chan error, 1)
@@ -313,7 +313,7 @@ func TestClientLeavesStream(t *testing.T) {
 	}}
 	ctx, leave := context.WithCancel(t.Context())
 	resp := open(ctx, t, door(t, b, rest.Config{}).URL, resttest.JSONLines)
-	line, err := bufio.NewReader(resp.Body).ReadString('\n') // comes before the call has ended
+	line, err := bufio.NewReader(resp.Body).ReadString('\n') // arrives before the call has ended
 	if err != nil || line != `{"event":"chunk","id":"1","data":"first"}`+"\n" {
 		t.Errorf("%q, %v", line, err)
 	}
@@ -350,7 +350,7 @@ func TestSlowReaderOfStream(t *testing.T) {
 	}
 }
 
-// TestStalledBody: who begins a body and sends no more of it is told so.
+// TestStalledBody: a client that stops in the middle of a body gets an error.
 func TestStalledBody(t *testing.T) {
 	t.Parallel()
 	addr := strings.TrimPrefix(door(t, new(backend), rest.Config{Stall: 50 * time.Millisecond}).URL, "http://")

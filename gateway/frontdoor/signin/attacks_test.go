@@ -113,7 +113,7 @@ func TestForgedAnswers(t *testing.T) {
 	}
 }
 
-// changeLogin changes the sign-in that a browser has begun, in its cookie.
+// changeLogin changes the started sign-in in a browser's cookie.
 func (p *port) changeLogin(t *testing.T, b *browser, change func(l map[string]any)) {
 	t.Helper()
 	const name, purpose = "__Host-capgate-login", "login admin"
@@ -127,7 +127,8 @@ func (p *port) changeLogin(t *testing.T, b *browser, change func(l map[string]an
 	b.setCookie(p.URL, name, sealed)
 }
 
-// TestFailuresTakeNoPlaces: sign-ins that fail, of more people than may ask the issuer at once, keep nobody from it.
+// TestFailuresTakeNoPlaces: failed sign-ins, more than may use the issuer at once, keep no other person from signing
+// in.
 func TestFailuresTakeNoPlaces(t *testing.T) {
 	t.Parallel()
 	p := open(t, rig{})
@@ -146,7 +147,7 @@ func TestFailuresTakeNoPlaces(t *testing.T) {
 	}
 }
 
-// TestWrongTokens: tokens of the issuer for somebody else or something else begin no session, and are not shown.
+// TestWrongTokens: tokens of the issuer for another person or another audience start no session, and are not shown.
 func TestWrongTokens(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"wrong nonce", "wrong audience", "wrong signature", "iss of another", "missing iss",
@@ -200,8 +201,8 @@ func TestOpenRedirect(t *testing.T) {
 	}
 }
 
-// TestFixation: nobody who has set a browser's cookie has its session: each sign-in makes a new one, and ends the
-// other.
+// TestFixation: a client that has set a browser's cookie does not get its session: each sign-in creates a new session
+// and ends the other.
 func TestFixation(t *testing.T) {
 	t.Parallel()
 	p := open(t, rig{})
@@ -355,7 +356,7 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// signInSlowly sends a form that never comes, and returns the status of the response.
+// signInSlowly sends a form that never arrives, and returns the status of the response.
 func signInSlowly(t *testing.T, p *port, network string) int {
 	t.Helper()
 	form, end := io.Pipe()

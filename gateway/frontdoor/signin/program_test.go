@@ -45,7 +45,7 @@ func (b *browser) postJSON(address, body string, header ...string) reply {
 	return reply{resp, string(text)}
 }
 
-// letIn signs a person in, who lets a program in, and returns the response to that.
+// letIn signs a person in who authorizes a program, and returns the response.
 func (p *port) letIn(t *testing.T, b *browser, asked url.Values) reply {
 	t.Helper()
 	page := b.get(p.URL + "/cli?" + asked.Encode())
@@ -57,7 +57,7 @@ func (p *port) letIn(t *testing.T, b *browser, asked url.Values) reply {
 	return b.do(http.MethodPost, p.URL+"/cli", agreed(page, asked))
 }
 
-// agreed returns the form with which a person lets a program in.
+// agreed returns the form with which a person authorizes a program.
 func agreed(page reply, asked url.Values) url.Values {
 	_, rest, _ := strings.Cut(page.body, `name="csrf_token" value="`)
 	csrf, _, _ := strings.Cut(rest, `"`)

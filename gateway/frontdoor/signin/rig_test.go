@@ -37,12 +37,12 @@ func TestMain(m *testing.M) {
 
 const goodKey = "cg_a-good-key"
 
-// people let ann in, and the holder of one key.
+// people authenticates ann, and the holder of one key.
 type people struct {
 	mu     sync.Mutex
 	barred string // name of a person or key
 	rights string // of all
-	away   bool   // nobody knows
+	away   bool   // the rights are unknown
 	asked  int    // times, since then
 }
 
@@ -72,7 +72,7 @@ func (p *people) give(rights string) {
 	p.rights = rights
 }
 
-// leave has nobody know what people may do, until it is called again.
+// leave makes the rights of people unknown until it is called again.
 func (p *people) leave(away bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -272,7 +272,7 @@ func (b *browser) signIn(base, next string) reply {
 	return b.get(back.to())
 }
 
-// me is who the port takes the browser for: a name, or a reason.
+// me returns the name under which the port knows the browser, or a reason.
 func (b *browser) me(base string) string {
 	b.Helper()
 	r := b.get(base + "/v1/me")

@@ -170,7 +170,7 @@ func TestFormTakesAKey(t *testing.T) {
 	}
 }
 
-// TestNoRole: a person without a role gets no session, and one who loses it has none any more.
+// TestNoRole: a person without a role gets no session, and a person who loses the role loses the session.
 func TestNoRole(t *testing.T) {
 	t.Parallel()
 	p := open(t, rig{})
@@ -193,7 +193,8 @@ func TestNoRole(t *testing.T) {
 	}
 }
 
-// TestConfiguredURL: a browser that comes by another name is sent to the configured one, whose path leads everything.
+// TestConfiguredURL: a browser that uses another name is redirected to the configured one, whose path prefixes all
+// others.
 func TestConfiguredURL(t *testing.T) {
 	t.Parallel()
 	p := open(t, rig{cleartext: true, url: "https://gate.example.com/ops/"})

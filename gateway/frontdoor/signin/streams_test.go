@@ -54,8 +54,8 @@ func TestStreamsEnd(t *testing.T) {
 	check.Received(t, goesOn, "a stream to end with its connection")
 }
 
-// TestStreamsOutlastAnOutage: a stream goes on while nobody knows what its person may do, and ends with its session all
-// the same.
+// TestStreamsOutlastAnOutage: a stream continues while the rights of its person are unknown, and still ends with its
+// session.
 func TestStreamsOutlastAnOutage(t *testing.T) {
 	t.Parallel()
 	p := open(t, rig{})

@@ -24,7 +24,7 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// TestDeadBackend: the other backends get its calls, and the fleet is told when its process has been replaced.
+// TestDeadBackend: the other backends get its calls, and the fleet is notified when its process has been replaced.
 func TestDeadBackend(t *testing.T) {
 	t.Parallel()
 	a, b := grpctest.Start(t, grpctest.Options{}), grpctest.Start(t, grpctest.Options{})

@@ -31,7 +31,7 @@ func waiting(t *testing.T, ln *gatewaytest.Freezer) (w *serviceGateway, checks f
 	return w, func() { w.services.(upstream.Checker).Check(id, server.Addr) }, leave, ended
 }
 
-// TestFrozenBackend: a call at a backend that answers nothing any more ends as one that may have run.
+// TestFrozenBackend: a call at a backend that stops responding ends as one that may have run.
 func TestFrozenBackend(t *testing.T) {
 	t.Parallel()
 	ln := gatewaytest.NewFreezer(check.Listen(t))

@@ -27,7 +27,7 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// silence is how long a connection may bring nothing once probes are not answered. A busy machine brings something.
+// silence is how long a connection may stay without data once probes fail. A busy machine sends some.
 const silence = 2 * time.Second
 
 const (
@@ -185,7 +185,7 @@ func (w *serviceGateway) listed(t *testing.T) map[string]upstream.Discovered {
 	return found
 }
 
-// definitions are those of the descriptor file.
+// definitions holds the descriptors of the descriptor file.
 func definitions(t *testing.T) *grpcservice.Definitions {
 	t.Helper()
 	d, err := grpcservice.Parse(grpctest.Descriptors, []string{demo}, grpcservice.ByMethod)

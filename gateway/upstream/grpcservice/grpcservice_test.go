@@ -202,7 +202,7 @@ func TestStatuses(t *testing.T) {
 	})
 }
 
-// TestCancel: the end of a call, and its deadline, are told to the backend.
+// TestCancel: the cancellation of a call, and its deadline, reach the backend.
 func TestCancel(t *testing.T) {
 	inEach(t, func(t *testing.T, s *grpctest.Server, w *serviceGateway) {
 		for _, c := range []struct {

@@ -79,7 +79,7 @@ func TestClientsDoNotRepeatWhatMayHaveRun(t *testing.T) {
 	}
 }
 
-// TestPushbackOfAService: what a service says of repeats comes to the client.
+// TestPushbackOfAService: a service's retry pushback reaches the client.
 func TestPushbackOfAService(t *testing.T) {
 	t.Parallel()
 	for _, streams := range []bool{false, true} {
@@ -168,7 +168,7 @@ func TestAnswersThatAreNotGRPC(t *testing.T) {
 	})
 }
 
-// TestMostBackendsDieAtOnce: a call that no backend has begun finds the one that is left, without a retry budget.
+// TestMostBackendsDieAtOnce: a call that no backend has started reaches the remaining one, without a retry budget.
 func TestMostBackendsDieAtOnce(t *testing.T) {
 	t.Parallel()
 	var servers []*grpctest.Server

@@ -8,7 +8,7 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// TestProtocols: rows and settings agree on names, and a row tells how backends are reached, probed and read.
+// TestProtocols: rows and settings agree on names, and a row determines how backends are dialed, probed and read.
 func TestProtocols(t *testing.T) {
 	t.Parallel()
 	names := map[string]bool{}

@@ -141,7 +141,7 @@ func TestLateEntriesAreBounded(t *testing.T) {
 	}
 }
 
-// delay gives the second half of a page of entries an addition that is as late as it may be, as after an outage.
+// delay adds an entry to the second half of a page as late as permitted, as after an outage.
 func delay(all []entry, late time.Duration) {
 	n := len(all) / 2
 	at := all[n].ended.Add(late - time.Second)

@@ -51,7 +51,7 @@ func BenchmarkHit(b *testing.B) {
 	})
 }
 
-// hits measures get with keys that are in the processor's cache, as those of a call are.
+// hits measures get with keys that are in the processor's cache, like those of a call.
 func hits(b *testing.B, next func() []byte, get func(key []byte) bool) {
 	var batch [64][]byte
 	var took time.Duration

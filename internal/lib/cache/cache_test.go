@@ -17,7 +17,7 @@ func put(c *cache.Cache[int], owner, key string, value int) *cache.Entry[int] {
 	return e
 }
 
-// sizes are those of a cache in one part, and of one in several parts.
+// sizes has the size of a cache with one part, and of one with several parts.
 var sizes = []int{1, 40, 1600}
 
 // TestEveryKeyIsFoundAgain until it is removed, at any length of the key that an entry has room for.

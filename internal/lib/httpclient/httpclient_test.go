@@ -113,7 +113,7 @@ func TestNothingIsKept(t *testing.T) {
 			more <- struct{}{}
 		}
 		first.Do(func() {
-			select { // a second connection would bring a request now
+			select { // a second connection would send a request now
 			case <-more:
 			case <-time.After(100 * time.Millisecond):
 			}

@@ -11,7 +11,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/kubetest"
 )
 
-// configMaps are those with a name in all namespaces.
+// configMaps selects the ConfigMaps with a name in all namespaces.
 func configMaps(name string) kubeapi.Resource {
 	return kubeapi.Resource{Version: "v1", Plural: kubetest.ConfigMaps, Object: name}
 }

@@ -27,7 +27,7 @@ func send(t *testing.T, s *mailer.Server, to ...string) (int, error) {
 	return s.Send(ctx, &mailer.Message{From: "gate@example.com", To: to, Text: text})
 }
 
-// certified returns the settings of a server for 127.0.0.1, and those of clients that trust it.
+// certified returns the settings of a server for 127.0.0.1, and of clients that trust it.
 func certified(t *testing.T) (server, client *tls.Config) {
 	t.Helper()
 	authority := certtest.New(t)
@@ -160,7 +160,7 @@ type farConn struct {
 
 func (c farConn) RemoteAddr() net.Addr { return c.remote }
 
-// TestNoCleartextToOthers: a server that is not on this machine is told nothing without TLS.
+// TestNoCleartextToOthers: nothing is sent without TLS to a server on another machine.
 func TestNoCleartextToOthers(t *testing.T) {
 	t.Parallel()
 	for name, remote := range map[string]net.Addr{
@@ -211,7 +211,7 @@ func TestSilentServers(t *testing.T) {
 	}
 }
 
-// TestAddressesWithLines: an address cannot bring commands.
+// TestAddressesWithLines: an address cannot inject commands.
 func TestAddressesWithLines(t *testing.T) {
 	t.Parallel()
 	s := smtptest.Start(t, smtptest.Options{})

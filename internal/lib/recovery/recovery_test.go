@@ -17,7 +17,7 @@ import (
 	"github.com/capgate/capgate/internal/lib/recovery"
 )
 
-// TestReport: a panic is told with its stack, and without what it may hold of a caller.
+// TestReport: a panic is logged with its stack, and without data of a caller.
 func TestReport(t *testing.T) { // not parallel: the log is the process's
 	var log bytes.Buffer
 	recovery.LogTo(slog.New(slog.NewTextHandler(&log, nil)))
@@ -61,7 +61,7 @@ func TestLoop(t *testing.T) {
 	recovery.Loop(ctx, "test", func() { cancel(); panic("again") })()
 }
 
-// TestHandler: a request whose handler panics is answered; one whose answer has begun is broken off.
+// TestHandler: a request whose handler panics gets a response; if its response has begun, it is broken off.
 func TestHandler(t *testing.T) {
 	t.Parallel()
 	failed := http.HandlerFunc(func(w http.ResponseWriter,

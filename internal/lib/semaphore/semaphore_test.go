@@ -49,7 +49,7 @@ func TestNoTenantHasAll(t *testing.T) {
 	})
 }
 
-// Those who wait come in turn, by tenant.
+// TestTenantsInTurn: waiting calls are admitted in turn, by tenant.
 func TestTenantsInTurn(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
@@ -100,7 +100,8 @@ func TestTooManyWait(t *testing.T) {
 	})
 }
 
-// TestNeverMoreThanTheLimit: no more are let in at once than the limit, whoever gives up, and all places come back.
+// TestNeverMoreThanTheLimit: no more calls run at once than the limit, even if waiting calls give up, and all places
+// are returned.
 func TestNeverMoreThanTheLimit(t *testing.T) {
 	t.Parallel()
 	s := semaphore.New(3, 1000)

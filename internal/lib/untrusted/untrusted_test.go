@@ -6,7 +6,8 @@ import (
 	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
-// TestTexts: texts of others move no cursor, those of one line begin no other one, and cut ones end with a character.
+// TestTexts: untrusted texts move no cursor, those of one line start no new line, and truncated ones end with a whole
+// character.
 func TestTexts(t *testing.T) {
 	t.Parallel()
 	const s = " red \x1b[31m\u202e\nsecond\tline\xff "

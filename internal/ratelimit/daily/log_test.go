@@ -86,7 +86,7 @@ func TestNoticeIsGivenOnce(t *testing.T) {
 	}
 }
 
-// tenants is a daily.Limits of tenants with one quota each, of 100 calls a day, or 200 for those whose name begins with
+// tenants is a daily.Limits of tenants with one quota of 100 calls a day, or 200 for tenants whose name begins with
 // "raised".
 type tenants struct{ limits }
 
@@ -98,8 +98,8 @@ func (tenants) LimitsOf(s *tenant.Settings) (ratelimit.Owner, []ratelimit.LimitU
 	return ratelimit.Owner{ID: s.ID}, []ratelimit.LimitUsage{{Limit: call.PerDay, Most: most}}
 }
 
-// TestStaleTenantsHideNoOther: tenants that were deleted and those whose limits were raised take the place of none that
-// is near a limit now. The deleted ones are removed.
+// TestStaleTenantsHideNoOther: tenants that were deleted or whose limits were raised do not hide a tenant that is near
+// a limit. The deleted ones are removed.
 func TestStaleTenantsHideNoOther(t *testing.T) {
 	t.Parallel()
 	store, now := &storetest.Memory{}, time.Now()

@@ -10,8 +10,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/kubetest"
 )
 
-// BenchmarkGather: 500 targets with 5,000 slices and 50,000 endpoints, of which a slice of one target, or all, have
-// changed.
+// BenchmarkGather: 500 targets with 5,000 slices and 50,000 endpoints. A slice of one target has changed, or all.
 func BenchmarkGather(b *testing.B) {
 	s := kubetest.Start(b)
 	var settings Settings

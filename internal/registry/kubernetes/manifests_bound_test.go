@@ -69,8 +69,8 @@ func (m *manifests) size() (n int) {
 	return n
 }
 
-// TestManifestsAreBounded: the manifests in force have a total size, also those that stay in force after their text has
-// gone. Namespaces share it, so that a small one has its manifest beside those of a large one.
+// TestManifestsAreBounded: the manifests in force have a maximum total size, including those whose text has been
+// removed. Namespaces share it, so that a small namespace gets its manifest in spite of a large one.
 func TestManifestsAreBounded(t *testing.T) {
 	t.Parallel()
 	const mib = 1 << 20

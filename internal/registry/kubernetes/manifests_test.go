@@ -56,8 +56,8 @@ func (r *running) says(t *testing.T, manifest, warning string) {
 	})
 }
 
-// TestManifests: a Service brings the manifest of a ConfigMap that the configuration names. A change takes effect, and
-// the last valid one stays.
+// TestManifests: a Service has the manifest of a ConfigMap that the configuration names. A change takes effect, and the
+// last valid manifest stays.
 func TestManifests(t *testing.T) {
 	t.Parallel()
 	s := kubetest.Start(t)
@@ -109,8 +109,8 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-// TestManifestsAreReadOnce, also invalid ones and those of another capability, however many Services name them.
-// Warnings and metrics wait for none.
+// TestManifestsAreReadOnce: a manifest is read once, however many Services name it, even if it is invalid or of another
+// capability. Warnings and metrics do not wait for manifests.
 func TestManifestsAreReadOnce(t *testing.T) {
 	t.Parallel()
 	s := kubetest.Start(t)

@@ -101,7 +101,7 @@ func TestManifestsThatCannotBeRead(t *testing.T) {
 	r.says(t, "id: weather   ", "")
 }
 
-// TestManifestOfAFormerCapability: a Service that announces another capability does not bring its former manifest.
+// TestManifestOfAFormerCapability: a Service that announces another capability loses its former manifest.
 func TestManifestOfAFormerCapability(t *testing.T) {
 	t.Parallel()
 	s := kubetest.Start(t)

@@ -56,7 +56,7 @@ func TestAnnouncedCapabilities(t *testing.T) {
 	r.has(t)
 }
 
-// TestServicesAddToNoFleet: a Service adds backends to a fleet of the file only if the file lets it.
+// TestServicesAddToNoFleet: a Service adds backends to a fleet of the file only if the file permits it.
 func TestServicesAddToNoFleet(t *testing.T) {
 	t.Parallel()
 	s := kubetest.Start(t)
