@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -21,9 +20,10 @@ const reviewHelp = `It shows each pending approval with all arguments, the oldes
   y  approve this call       n  deny it       s  skip it       q  stop
 
 A text after y or n is the reason: "n not before Monday". An answer is for this call alone; for a session
-or for always, use approve and deny. The command needs a terminal.`
+or for always, use approve and deny. Lines typed before an approval is shown are discarded. The command
+needs a terminal.`
 
-// reviewColumns is the width of the text.
+// reviewColumns is the greatest width of the text.
 const reviewColumns = 80
 
 // errQuit ends a review.
@@ -32,9 +32,10 @@ var errQuit = errors.New("quit")
 // review is one run of capgate approvals review.
 type review struct {
 	*approvalsCommand
-	cmd   *cobra.Command
-	conn  grpc.ClientConnInterface
-	lines <-chan string // of the person; closed at the end of the input
+	cmd     *cobra.Command
+	conn    grpc.ClientConnInterface
+	lines   *bufio.Scanner // of the person
+	columns int
 
 	approved, denied, skipped, failures int
 }
@@ -45,7 +46,10 @@ func (c *approvalsCommand) review(cmd *cobra.Command, conn grpc.ClientConnInterf
 		return usageError("review needs a terminal; list approvals with capgate approvals list, and answer them with " +
 			"capgate approvals approve ID... or deny ID...")
 	}
-	r := &review{approvalsCommand: c, cmd: cmd, conn: conn, lines: linesOf(c.in)}
+	r := &review{approvalsCommand: c, cmd: cmd, conn: conn, lines: bufio.NewScanner(c.in), columns: reviewColumns}
+	if width := widthOf(c.out); width > 0 {
+		r.columns = min(reviewColumns, max(width, 20))
+	}
 	err := r.all()
 	fmt.Fprintf(c.out, "\n%d approved, %d denied, %d skipped", r.approved, r.denied, r.skipped)
 	if r.failures > 0 {
@@ -59,18 +63,6 @@ func (c *approvalsCommand) review(cmd *cobra.Command, conn grpc.ClientConnInterf
 		return quiet(exitRefused)
 	}
 	return nil
-}
-
-// linesOf reads lines until the end of the input. Its goroutine ends with the process if the input has no end.
-func linesOf(in io.Reader) <-chan string {
-	lines := make(chan string)
-	go func() {
-		defer close(lines)
-		for s := bufio.NewScanner(in); s.Scan(); {
-			lines <- s.Text()
-		}
-	}()
-	return lines
 }
 
 // all reviews every pending approval that the filter selects.
@@ -106,11 +98,13 @@ func (r *review) one(listed *capgatepb.Approval) error {
 	case err != nil:
 		return err
 	case a.GetState() != "pending":
+		fmt.Fprintf(r.out, "\n%s\n", wrapped(fmt.Sprintf("%s: %s meanwhile (%s)", a.GetId(), a.GetState(),
+			callOf(a)), r.columns))
 		return nil
 	default:
 		var b bytes.Buffer
 		describeApproval(&b, a)
-		fmt.Fprintf(r.out, "\n%s\n%s\n", strings.Repeat("-", reviewColumns), wrapped(b.String(), reviewColumns))
+		fmt.Fprintf(r.out, "\n%s\n%s\n", strings.Repeat("-", r.columns), wrapped(b.String(), r.columns))
 		return r.ask(a)
 	}
 }
@@ -119,6 +113,8 @@ func (r *review) one(listed *capgatepb.Approval) error {
 func (r *review) ask(a *capgatepb.Approval) error {
 	mayApprove := a.GetMayAnswer() && a.GetMayNotApproveWhy() == ""
 	for {
+		for canRead(r.in) && r.lines.Scan() { // typed before the person saw this approval
+		}
 		switch {
 		case mayApprove:
 			fmt.Fprint(r.out, "Approve? y [REASON], n [REASON], s: skip, q: quit > ")
@@ -152,16 +148,18 @@ func (r *review) ask(a *capgatepb.Approval) error {
 	}
 }
 
-// line waits for a line of the person.
+// line waits for a line of the person. When the context ends first, the goroutine that reads ends with the process.
 func (r *review) line() (string, error) {
+	read := make(chan bool, 1)
+	go func() { read <- r.lines.Scan() }()
 	select {
 	case <-r.cmd.Context().Done():
 		return "", errQuit
-	case line, ok := <-r.lines:
+	case ok := <-read:
 		if !ok {
 			return "", errQuit
 		}
-		return line, nil
+		return r.lines.Text(), nil
 	}
 }
 
@@ -172,11 +170,11 @@ func (r *review) answer(a *capgatepb.Approval, reason string, answer answering, 
 	after, err := answerOne(r.cmd.Context(), a.GetId(), answer)
 	if err != nil {
 		r.failures++
-		fmt.Fprintln(r.out, wrapped("the answer failed: "+describeStatus(err), reviewColumns))
+		fmt.Fprintln(r.out, wrapped("the answer failed: "+describeStatus(err), r.columns))
 		return
 	}
 	*count++
-	fmt.Fprint(r.out, wrapped(text(after), reviewColumns))
+	fmt.Fprint(r.out, wrapped(text(after), r.columns))
 }
 
 // continued begins a line that continues the one before.

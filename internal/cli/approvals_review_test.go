@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -33,7 +34,8 @@ func terminal(t *testing.T) (keys, program *os.File) {
 	return keys, program
 }
 
-// TestApprovalsReview: a person reads one approval after another, and answers them by lines.
+// TestApprovalsReview: a person reads one approval after another, and answers them by lines. A line typed before an
+// approval is shown does not answer it, and one that has an answer by then is only named.
 func TestApprovalsReview(t *testing.T) {
 	t.Parallel()
 	capability := gatewaytest.NewCapability("first")
@@ -42,9 +44,10 @@ func TestApprovalsReview(t *testing.T) {
 	_, public, admin := serve(t, nil, "--config", file)
 	client := dial(t, public)
 	long := strings.Repeat("all of it has to be seen ", 20) + "the end"
+	var ids []string
 	for n, args := range []string{fmt.Sprintf(`{"text":%q,"password":"hunter2"}`, long),
-		fmt.Sprintf(`{"text":%q,"password":"hunter3"}`, long), `{"n":2}`, `{"n":3}`} {
-		asked(t, client, fmt.Sprint("user-", n), args)
+		fmt.Sprintf(`{"text":%q,"password":"hunter3"}`, long), `{"n":2}`, `{"n":3}`, `{"n":4}`} {
+		ids = append(ids, asked(t, client, fmt.Sprint("user-", n), args))
 	}
 	if exit, _, errs := capgateApprovals(t, admin, "review"); exit != exitUsage ||
 		!strings.Contains(errs, "review needs a terminal") {
@@ -52,16 +55,24 @@ func TestApprovalsReview(t *testing.T) {
 	}
 
 	s := newReviewSession(t, admin)
-	for _, line := range []string{"maybe", "Y seen all", "n not before Monday", "s", "q"} {
+	for _, line := range []string{"maybe", "Y seen all\ny typed ahead", "n not before Monday"} {
 		s.answer(t, line)
 	}
+	s.question(t)
+	seen, _ := s.stdout.read()
+	later := slices.DeleteFunc(ids, func(id string) bool { return strings.Contains(seen, id) })
+	if exit, _, errs := capgateApprovals(t, admin, "deny", later[0]); exit != 0 {
+		t.Fatal(errs)
+	}
+	s.answer(t, "s")
+	s.answer(t, "q")
 	if exit := s.wait(t); exit != 0 {
 		t.Errorf("exit status %d", exit)
 	}
 	text := strings.ReplaceAll(s.stdout.String(), "\r\n", "\n")
 	shown := regexp.MustCompile(`(?m)^(apr_\w+): pending$`).FindAllStringSubmatch(text, -1)
-	if len(shown) != 4 || !strings.Contains(text, "pending: 4 approvals") ||
-		!strings.HasSuffix(text, "\n1 approved, 1 denied, 1 skipped\n") {
+	if len(shown) != 4 || !strings.Contains(text, "pending: 5 approvals") ||
+		!strings.Contains(text, later[0]+": denied meanwhile (") || !strings.HasSuffix(text, "\n1 approved, 1 denied, 1 skipped\n") {
 		t.Fatal(text)
 	}
 	for line := range strings.Lines(text) {
@@ -116,14 +127,20 @@ func (s *reviewSession) wait(t *testing.T) int {
 	return exit
 }
 
+// question waits for the next question.
+func (s *reviewSession) question(t *testing.T) {
+	t.Helper()
+	check.UntilEvent(t, "the next question", func() (bool, string, <-chan struct{}) {
+		text, grew := s.stdout.read()
+		return strings.Count(text, "q: quit > ") > s.answers, text, grew
+	})
+}
+
 // answer types a line at the next question.
 func (s *reviewSession) answer(t *testing.T, line string) {
 	t.Helper()
+	s.question(t)
 	s.answers++
-	check.UntilEvent(t, "the next question", func() (bool, string, <-chan struct{}) {
-		text, grew := s.stdout.read()
-		return strings.Count(text, "q: quit > ") >= s.answers, text, grew
-	})
 	_, err := s.keys.WriteString(line + "\n")
 	check.Must(t, err)
 }

@@ -20,3 +20,16 @@ func widthOf(out any) int {
 	}
 	return int(size.Col)
 }
+
+// canRead reports whether a read of a terminal returns at once: a line was typed, or the input has ended.
+func canRead(in any) bool {
+	f, ok := in.(*os.File)
+	if !ok {
+		return false
+	}
+	fd := int(f.Fd()) //nolint:gosec // a file descriptor is small
+	var ready unix.FdSet
+	ready.Set(fd)
+	n, err := unix.Select(fd+1, &ready, nil, nil, &unix.Timeval{})
+	return err == nil && n > 0
+}
