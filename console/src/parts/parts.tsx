@@ -98,8 +98,8 @@ export interface Column<T> {
 }
 
 /**
- * Table shows rows; on a phone, each row is a block in which every value has its title. Of a long table, only the rows
- * in sight are in the page.
+ * Table shows rows; on a phone, each row is a block in which every value has its title, and the order is a field. Of a
+ * long table, only the rows in sight are in the page.
  */
 export function Table<T>({
   label,
@@ -118,7 +118,7 @@ export function Table<T>({
   more?: (() => void) | undefined;
 }) {
   const body = useRef<HTMLTableSectionElement>(null);
-  const { sorted, partly, orderOf, press } = useSorted(columns, rows, more);
+  const { sorted, partly, order, setOrder, orderOf, press } = useSorted(columns, rows, more);
   const keys = useMemo(() => keysOf(sorted, keyOf), [sorted]);
   const { pieces, all } = useVirtual(body, keys, 48);
   if (rows.length === 0) return <Empty>{empty ?? "There are none."}</Empty>;
@@ -128,6 +128,17 @@ export function Table<T>({
         <p class="dim small" role="status">
           Only the {rows.length.toLocaleString("en")} rows that are loaded are sorted. There are more.
         </p>
+      )}
+      {rows.length > 1 && columns.some((c) => c.by) && (
+        <label class="sort-by">
+          Sort by
+          <select class="input" value={order} onChange={(e) => setOrder(e.currentTarget.value)}>
+            <option value="">default order</option>
+            {columns.flatMap(({ title, by }) =>
+              by ? [<option value={title}>{title} ↑</option>, <option value={`-${title}`}>{title} ↓</option>] : [],
+            )}
+          </select>
+        </label>
       )}
       <table class="table" aria-label={label} aria-rowcount={all ? undefined : rows.length + 1}>
         <thead>

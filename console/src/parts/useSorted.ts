@@ -30,6 +30,9 @@ export function useSorted<T>(columns: Sortable<T>[], rows: T[], more: (() => voi
   return {
     sorted,
     partly,
+    /** order is the order in the address; "": that of the list. */
+    order: column ? sort : "",
+    setOrder: (order: string) => set("sort", order),
     /** orderOf is the order of a column, for aria-sort. */
     orderOf: (c: Sortable<T>) => (c.title !== column?.title ? undefined : reverse ? "descending" : "ascending"),
     /** press sorts by a column, then in reverse, then not. */

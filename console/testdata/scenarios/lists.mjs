@@ -289,6 +289,9 @@ export default async ({ context, args, phone }) => {
   // On a phone, the box is reached by a button.
   const small = await (await context(phone)).newPage();
   await small.goto(origin + "/#/audit");
+  await small.getByLabel("Sort by").selectOption("Who ↓"); // a phone has no titles to press
+  await small.getByRole("table", { name: "Changes" }).locator("tbody tr[data-row]").first().getByText(/^ben@/).waitFor();
+  saw.sorted.push(new URL(small.url()).hash);
   await small.getByRole("button", { name: "Find" }).tap();
   await small.getByRole("combobox", { name: "Find" }).fill("mail");
   await small.getByRole("dialog").getByRole("option").first().waitFor();
