@@ -119,7 +119,7 @@ func pastApprovals(t *testing.T, b *browsertest.Browser) {
 		saw.File != "approvals.csv" || !slices.Equal(saw.Empty, []int{1, 1}) {
 		t.Errorf("%+v", saw)
 	}
-	for text, in := range map[string]string{"Denied 24%": saw.Numbers, "Half answered within 1 min 24 s": saw.Numbers,
+	for text, in := range map[string]string{"Denied 24%": saw.Numbers, "Median time to answer 1 min 24 s": saw.Numbers,
 		"90% answered within 6 min 51 s": saw.Numbers, "eve@example.com": saw.People, "Not before Monday": saw.Rows} {
 		if !strings.Contains(in, text) {
 			t.Errorf("no %q in %q", text, in)

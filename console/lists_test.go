@@ -45,7 +45,7 @@ func lists(t *testing.T, b *browsertest.Browser) {
 	if saw.Idle > 0.02 || saw.Idle <= 0 {
 		t.Errorf("%.2f%% of a core", 100*saw.Idle)
 	}
-	if !strings.HasPrefix(saw.Found, "10 fleets fit, ") || saw.Address != "#/fleets?query=C49" || saw.Shared != "C49" ||
+	if !strings.HasPrefix(saw.Found, "10 fleets match, ") || saw.Address != "#/fleets?query=C49" || saw.Shared != "C49" ||
 		saw.Back != "" ||
 		saw.ToolsAbout != "1 tool" {
 		t.Errorf("%q; %q, shared as %q, %q after back; %q", saw.Found, saw.Address, saw.Shared, saw.Back,
@@ -55,7 +55,7 @@ func lists(t *testing.T, b *browsertest.Browser) {
 		!slices.Equal(saw.Rows, []int{251, 250}) || !strings.Contains(saw.Defused, `"'=HYPERLINK(""http://evil""`) {
 		t.Errorf("%q, %q, %v rows, the last %q", saw.Retried, saw.Files, saw.Rows, saw.Defused)
 	}
-	if saw.Usable != "Tools of callers (100+)" || saw.Past != "#/calls?query=req-of-last-week&when=7d" ||
+	if saw.Usable != "Tools for callers (100+)" || saw.Past != "#/calls?query=req-of-last-week&when=7d" ||
 		!slices.Equal(saw.Sorted, []string{"#/audit?sort=Who", "ascending", "#/audit?sort=-Who", "descending",
 			"#/audit?sort=-Who"}) ||
 		len(saw.Waiting) == 0 || slices.ContainsFunc(saw.Waiting, func(s string) bool { return s != "pending" }) {

@@ -61,7 +61,7 @@ func consoleApproves(t *testing.T, b *browsertest.Browser) {
 	if strings.Contains(saw.Card, "hunter2") {
 		t.Errorf("the card has the secret: %s", saw.Card)
 	}
-	if !strings.Contains(saw.Home, "one call waits for approval") || !strings.Contains(saw.Deny, "third") ||
+	if !strings.Contains(saw.Home, "one call is waiting for approval") || !strings.Contains(saw.Deny, "third") ||
 		!strings.Contains(saw.Deny, "true") {
 		t.Errorf("got %+v", saw)
 	}

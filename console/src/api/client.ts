@@ -75,8 +75,8 @@ window.addEventListener("pageshow", (e) => {
   if (e.persisted && leaving) location.reload();
 });
 
-const away = "The gateway does not answer.";
-const unknown = "It may have received this change or not: look at the current state, then try again.";
+const away = "The gateway does not respond.";
+const unknown = "It may or may not have received this change: check the current state, then try again.";
 const isRead = (init: RequestInit) => !init.method || init.method === "GET";
 
 /** raw sends a request and returns a successful response, or throws a Problem. */

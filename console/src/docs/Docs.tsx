@@ -142,7 +142,7 @@ function Tools({ state, target }: { state: State; target: Target }) {
   if (tools.length === 0) {
     return (
       <Empty>
-        <b>There is no tool that you may use</b>
+        <b>There are no tools that you may use</b>
         An operator decides which tools callers may use, by the policy of fleets and by rules.
       </Empty>
     );

@@ -5,6 +5,7 @@ import type { Problem } from "../api/client";
 import type { FeedState } from "../api/events";
 import { own } from "./own";
 import { keysOf } from "./pieces";
+import { SortBy } from "./SortBy";
 import type { Value } from "./sorted";
 import { setTitle } from "./title";
 import { inWords } from "./Untrusted";
@@ -129,17 +130,7 @@ export function Table<T>({
           Only the {rows.length.toLocaleString("en")} rows that are loaded are sorted. There are more.
         </p>
       )}
-      {rows.length > 1 && columns.some((c) => c.by) && (
-        <label class="sort-by">
-          Sort by
-          <select class="input" value={order} onChange={(e) => setOrder(e.currentTarget.value)}>
-            <option value="">default order</option>
-            {columns.flatMap(({ title, by }) =>
-              by ? [<option value={title}>{title} ↑</option>, <option value={`-${title}`}>{title} ↓</option>] : [],
-            )}
-          </select>
-        </label>
-      )}
+      {rows.length > 1 && <SortBy columns={columns} order={order} onOrder={setOrder} />}
       <table class="table" aria-label={label} aria-rowcount={all ? undefined : rows.length + 1}>
         <thead>
           <tr aria-rowindex={all ? undefined : 1}>

@@ -110,11 +110,11 @@ export function Find({ onClose }: { onClose(): void }) {
         {busy
           ? "Searching…"
           : failed.length
-            ? `Not searched, because the gateway did not answer: ${failed.join(", ")}.`
+            ? `Not searched, because the gateway did not respond: ${failed.join(", ")}.`
             : wanted.length < 2
               ? "Two letters or more search everything that you may see."
               : found.every((f) => f.kind === "Search")
-                ? "Nothing fits in the lists and among the last calls."
+                ? "Nothing matches in the lists or among the last calls."
                 : ""}
       </p>
     </Dialog>

@@ -9,7 +9,7 @@ export default async ({ context, args, phone }) => {
   const [one, two] = [await c.newPage(), await c.newPage()];
   for (const page of [one, two]) {
     await page.goto(admin + "/#/inbox");
-    await page.getByText("Nothing waits for you").waitFor();
+    await page.getByText("Nothing is waiting for you").waitFor();
   }
   const call = invoke(args.public, "caps", {
     to: ["a@example.com", "b@example.com"],

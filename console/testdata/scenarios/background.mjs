@@ -32,7 +32,7 @@ async function hidden(context, origin) {
   const all = [];
   const api = await serve(page, all);
   await page.goto(`${origin}/#/inbox`);
-  await page.getByText("Nothing waits for you").waitFor();
+  await page.getByText("Nothing is waiting for you").waitFor();
   const saw = { asked: await page.evaluate(() => window.asked) };
   await page.getByRole("button", { name: "Notify me" }).click();
   await page.getByRole("button", { name: "Notifications are on" }).waitFor();

@@ -6,7 +6,7 @@ export default async ({ context, args, phone }) => {
   const page = await (await context(phone)).newPage();
   await page.clock.install();
   await page.goto(args.origins[0] + "/#/inbox");
-  await page.getByText("Nothing waits for you").waitFor();
+  await page.getByText("Nothing is waiting for you").waitFor();
   await invoke(args.public, "caps", { n: 1 }, 0);
   await page.locator("article.approval .countdown").waitFor();
   await page.route("**/v1/**", (route) => route.abort());

@@ -64,7 +64,7 @@ export default async ({ context, args }) => {
     await dialog.getByRole("button", { name: "Create", exact: true }).click();
     await dialog.locator("code.secret").waitFor();
     await look("a new key");
-    await dialog.getByRole("button", { name: "I have kept it" }).click();
+    await dialog.getByRole("button", { name: "I have copied it" }).click();
     await dialog.waitFor({ state: "detached" });
     await show("/#/tools/mail/send_mail");
     await page.getByRole("button", { name: "Call", exact: true }).click();

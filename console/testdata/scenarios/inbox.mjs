@@ -138,7 +138,7 @@ async function alike(context, origin, phone) {
   await region.evaluate((e) => e.scrollTo(0, e.scrollHeight)); // a wheel or a finger
   await dialog.locator("button.approve:enabled").waitFor();
   await to.click(approve);
-  await dialog.getByText("One answer was not taken:").waitFor();
+  await dialog.getByText("One answer failed:").waitFor();
   saw.clicks = to.clicks;
   saw.failed = await dialog.locator(".failure li").allInnerTexts();
   saw.answers = api.answers.map((a) => `${a.verb} ${a.id}`).sort();

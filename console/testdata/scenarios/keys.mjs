@@ -15,7 +15,7 @@ export default async ({ context, args }) => {
   /** made reads the key that is shown, puts it away, and looks for it where it must not be. */
   const made = async () => {
     const key = await dialog.locator("code.secret").innerText();
-    await dialog.getByRole("button", { name: "I have kept it" }).click();
+    await dialog.getByRole("button", { name: "I have copied it" }).click();
     await dialog.waitFor({ state: "detached" });
     const secret = key.slice(20);
     const look = async (where, text) => {

@@ -156,11 +156,11 @@ export default async ({ context, args, phone }) => {
   const usable = p.locator(".usable button"),
     find = p.getByRole("searchbox", { name: "Find a tool" });
   await usable.first().waitFor();
-  saw.usable = await p.getByRole("heading", { name: "Tools of callers" }).innerText();
+  saw.usable = await p.getByRole("heading", { name: "Tools for callers" }).innerText();
   await find.fill("TOOL_4999");
   await usable.filter({ hasText: "tool_4999" }).waitFor();
   await find.fill("tool_none");
-  await p.getByText("No tool fits.").waitFor();
+  await p.getByText("No tools match.").waitFor();
 
   // One box, by keys alone. The texts of others stay texts.
   await p.evaluate(() => document.activeElement?.blur());
@@ -255,7 +255,7 @@ export default async ({ context, args, phone }) => {
   saw.kept = await secret.isVisible();
   saw.curl = (await dialog.locator("pre.code").innerText()).includes(await secret.innerText());
   saw.wrong.push(...(await layout(p)), ...(await serious(p)));
-  await dialog.getByRole("button", { name: "I have kept it" }).click();
+  await dialog.getByRole("button", { name: "I have copied it" }).click();
   await dialog.waitFor({ state: "detached" });
 
   // The parts of a screen take arrow keys.
@@ -290,7 +290,12 @@ export default async ({ context, args, phone }) => {
   const small = await (await context(phone)).newPage();
   await small.goto(origin + "/#/audit");
   await small.getByLabel("Sort by").selectOption("Who ↓"); // a phone has no titles to press
-  await small.getByRole("table", { name: "Changes" }).locator("tbody tr[data-row]").first().getByText(/^ben@/).waitFor();
+  await small
+    .getByRole("table", { name: "Changes" })
+    .locator("tbody tr[data-row]")
+    .first()
+    .getByText(/^ben@/)
+    .waitFor();
   saw.sorted.push(new URL(small.url()).hash);
   await small.getByRole("button", { name: "Find" }).tap();
   await small.getByRole("combobox", { name: "Find" }).fill("mail");

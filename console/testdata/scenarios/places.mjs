@@ -28,7 +28,7 @@ export default async ({ context, args }) => {
   saw.wrong.push(...(await layout(p)), ...(await serious(p)));
   await p.goto(origin + "/#/fleets/mail/192.0.2.1:1");
   await p.getByText("The fleet has no backend").waitFor();
-  await p.getByText("The charts show what was measured before.").waitFor();
+  await p.getByText("The charts show earlier measurements.").waitFor();
   saw.removedCharts = await p.getByRole("heading", { name: "Over time" }).count();
 
   // A tool that its capability does not have has no charts either.

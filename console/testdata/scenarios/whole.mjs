@@ -10,7 +10,7 @@ export default async ({ context, args }) => {
   ]) {
     const page = await (await context({ viewport })).newPage();
     await page.goto(admin + "/#/inbox");
-    await page.getByText("Nothing waits for you").waitFor();
+    await page.getByText("Nothing is waiting for you").waitFor();
     const call = invoke(args.public, "caps", { to: "bob", body: args.body, n: viewport.width, z: args.long });
     const card = page.locator("article.approval[data-state=pending]");
     await card.waitFor();

@@ -78,7 +78,7 @@ export function Connect({
         {shown.length === 0 && loading && <Loading />}
         {shown.length === 0 && !loading && (
           <Empty>
-            {partial ? `None of the ${tools.length} tools that were listed fits. There are more.` : "No tool fits."}
+            {partial ? `None of the ${tools.length} listed tools match. There are more.` : "No tools match."}
           </Empty>
         )}
         <ul class="usable">

@@ -123,8 +123,8 @@ function Sums({ of: s }: { of: HistorySums }) {
         ["Tool errors", `${n(s.tool_errors)} (${percent(s.tool_errors, s.calls)})`],
         ["Refused", `${n(s.refused)} (${percent(s.refused, s.calls)})`],
         ["Asked", n(s.asked)],
-        ["Time, median", duration(s.p50_ms)],
-        ["Time, 99%", duration(s.p99_ms)],
+        ["Latency p50", duration(s.p50_ms)],
+        ["Latency p99", duration(s.p99_ms)],
         ...(s.usable === undefined ? [] : ([["Backends up", percent(s.usable, 1)]] as [string, string][])),
       ]}
     />

@@ -136,13 +136,13 @@ export function TimesChart({ steps, marks }: Props) {
       <figcaption class="legend small dim">
         <span>
           <i class="p50" />
-          median time
+          p50
         </span>
         <span>
           <i class="p99" />
-          99% took at most
+          p99
         </span>
-        <span>of calls that reached a backend, without a person's time</span>
+        <span>latency of calls that reached a backend, without the wait for approval</span>
       </figcaption>
       <Numbers
         caption="Time of calls by step of time"

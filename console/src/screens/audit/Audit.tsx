@@ -34,9 +34,9 @@ export function Audit(_: { rest: string[] }) {
     {
       title: "Tenant",
       by: (c) => c.tenant,
-      cell: (c) => <Untrusted text={c.tenant} mono none="all, or none" most={80} />,
+      cell: (c) => <Untrusted text={c.tenant} mono none="–" most={80} />,
     },
-    { title: "Of", kind: "wide", cell: (c) => <Targets of={c} /> },
+    { title: "Target", kind: "wide", cell: (c) => <Targets of={c} /> },
     { title: "Replica", by: (c) => c.replica, cell: (c) => <Untrusted text={c.replica} mono most={60} /> },
   ];
   return (
@@ -47,9 +47,9 @@ export function Audit(_: { rest: string[] }) {
     >
       <div class="stack">
         <div class="filters">
-          <Text label="Find" value={query} onInput={(v) => set("query", v)} placeholder="any part of a text" />
+          <Text label="Find" value={query} onInput={(v) => set("query", v)} placeholder="any text" />
           <Text label="Who" value={actor} onInput={(v) => set("actor", v)} placeholder="anybody" />
-          <Text label="What" value={what} onInput={(v) => set("what", v)} placeholder="such as rule.*" of={kinds} />
+          <Text label="What" value={what} onInput={(v) => set("what", v)} placeholder="for example rule.*" of={kinds} />
         </div>
         <Trouble problem={error} retry={reload} what="its changes" />
         {page?.partial && <p class="note wait">Redis is away: these are the changes of one replica.</p>}
@@ -62,7 +62,7 @@ export function Audit(_: { rest: string[] }) {
               columns={columns}
               rows={items}
               keyOf={(c) => c.id}
-              empty="No change fits."
+              empty="No changes match."
             />
           </Card>
         )}

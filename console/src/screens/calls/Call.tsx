@@ -15,8 +15,8 @@ export function CallDialog({ of: c, id, onClose }: { of: RecentCall | undefined;
         <Details of={c} />
       ) : (
         <Empty>
-          <b>It is not on the screen</b>The call <Untrusted text={id} mono most={80} /> does not fit the filters, or is
-          not among the last ones any more.
+          <b>This call is not shown</b>The call <Untrusted text={id} mono most={80} /> does not match the filters, or is
+          no longer among the last ones.
         </Empty>
       )}
     </Dialog>

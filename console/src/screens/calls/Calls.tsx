@@ -1,5 +1,6 @@
 // The last calls of all replicas, as they end.
 import { useEffect, useRef, useState } from "preact/hooks";
+import { now } from "../../api/client";
 import type { CallsPage, RecentCall } from "../../api/types";
 import { Choice, Text, Trouble, useSlow } from "../../parts/ask";
 import { Export } from "../../parts/Export";
@@ -13,6 +14,7 @@ import { useStart } from "../../parts/start";
 import { exactTime } from "../../parts/Time";
 import { inWords, Untrusted } from "../../parts/Untrusted";
 import { CallDialog } from "./Call";
+import { endedAt } from "./ended";
 import { Result, tookOf } from "./Result";
 import { hoursOf, When } from "./When";
 
@@ -57,10 +59,10 @@ export function Calls({ rest }: { rest: string[] }) {
   const [held, setHeld] = useState(0);
   const fresh = useRef<RecentCall[]>([]);
   const show = () => {
-    const now = fresh.current;
+    const arrived = fresh.current;
     fresh.current = [];
     setHeld(0);
-    if (now.length) change((all) => merged(now, all));
+    if (arrived.length) change((all) => merged(arrived, all));
   };
   // What came by the old filter does not belong to the new list.
   useEffect(() => {
@@ -99,12 +101,12 @@ export function Calls({ rest }: { rest: string[] }) {
   return (
     <Screen
       title="Calls"
-      about={`The last ${most} calls of all replicas, as they end`}
+      about={start ? "Calls of all replicas" : `The last ${most} calls of all replicas, as they end`}
       tools={
         <>
           <Export of={request} name="calls" />
           <button type="button" class="button" aria-pressed={paused} onClick={pause}>
-            {paused ? `Go on${held ? ` (${held} new)` : ""}` : "Pause"}
+            {paused ? `Resume${held ? ` (${held} new)` : ""}` : "Pause"}
           </button>
         </>
       }
@@ -127,10 +129,10 @@ export function Calls({ rest }: { rest: string[] }) {
               keyOf={(c) => c.id}
               empty={
                 !start
-                  ? "No call fits yet. New ones appear by themselves."
+                  ? "No calls match yet. New ones appear automatically."
                   : more
                     ? "None found so far."
-                    : "No call of that time fits."
+                    : "No calls of that time match."
               }
             />
           </Card>
@@ -159,7 +161,7 @@ function Filters({ of, put, seen }: { of: Record<Field, string>; put: Put; seen:
     [...new Set(seen.map((c) => c[field]).filter((v): v is string => Boolean(v)))].slice(0, 50);
   return (
     <div class="filters" role="search" aria-label="Filter calls">
-      <Text label="Find" value={of.query} onInput={put("query")} placeholder="id or any part of a text" />
+      <Text label="Find" value={of.query} onInput={put("query")} placeholder="id or text" />
       <Text
         label="Capability"
         value={of.capability}
@@ -207,8 +209,6 @@ function Filters({ of, put, seen }: { of: Record<Field, string>; put: Put; seen:
   );
 }
 
-const clock = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
-
 const columns: Column<RecentCall>[] = [
   {
     title: "Ended",
@@ -216,7 +216,7 @@ const columns: Column<RecentCall>[] = [
     cell: (c) =>
       c.time ? (
         <time dateTime={c.time} title={exactTime(c.time)}>
-          {clock.format(new Date(c.time))}
+          {endedAt(c.time, now())}
         </time>
       ) : (
         "–"

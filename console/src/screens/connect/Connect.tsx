@@ -61,11 +61,11 @@ export function Connect(_: { rest: string[] }) {
           <Loading />
         ) : (
           <>
-            {!error && tools.length === 0 && !search && <Empty>This tenant may use no tool that is known.</Empty>}
+            {!error && tools.length === 0 && !search && <Empty>This tenant may not use any known tool.</Empty>}
             {(tools.length > 0 || search) && (
               <Tools
                 target={port}
-                title="Tools of callers"
+                title="Tools for callers"
                 tools={tools}
                 partial={more !== undefined}
                 onSearch={setSearch}

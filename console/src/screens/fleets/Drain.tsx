@@ -62,7 +62,7 @@ export function DrainDialog({ fleet, backend, drain, onClose, onDone }: Props) {
         <label class="choice">
           <input type="checkbox" checked={force} onChange={(e) => setForce(e.currentTarget.checked)} />
           <span>
-            <b>Drain it although it is the last one</b>
+            <b>Drain it even though it is the last one</b>
             <span class="dim small">Calls of this capability are refused until another backend is usable.</span>
           </span>
         </label>

@@ -81,7 +81,7 @@ export function Fleets({ rest }: { rest: string[] }) {
           <span class="row">
             {backend && (
               <a class="button" href={"#/fleets/" + encodeURIComponent(only)}>
-                All of the fleet
+                The whole fleet
               </a>
             )}
             <a class="button" href="#/fleets">
@@ -112,7 +112,7 @@ export function Fleets({ rest }: { rest: string[] }) {
               <Untrusted text={items.length ? backend : only} mono most={100} />
             </b>
             It may have been removed, or the address is wrong.
-            {measuredBefore && " The charts show what was measured before."}
+            {measuredBefore && " The charts show earlier measurements."}
           </Empty>
         )}
         {only && (!missing || measuredBefore) && <History key={rest.join("/")} path={past} params={ofBackend} />}
@@ -127,7 +127,7 @@ export function Fleets({ rest }: { rest: string[] }) {
         />
         {!only && page && items.length === 0 && (
           <Empty>
-            <b>{filtered ? "No fleet matches" : "There are no fleets"}</b>
+            <b>{filtered ? "No fleets match" : "There are no fleets"}</b>
             {filtered
               ? "All fleets were searched. Try another word or state."
               : "Configure one under fleets, or let a backend register."}
@@ -163,7 +163,8 @@ function About({ of, filtered }: { of: FleetsPage; filtered: boolean }) {
   return (
     <>
       {many(of.total_size, "fleet")}
-      {filtered ? (of.total_size === 1 ? " fits" : " fit") : ""}, as the replica {inWords(of.gateway.replica, 60)} sees
+      {filtered ? (of.total_size === 1 ? " matches" : " match") : ""}, as the replica {inWords(of.gateway.replica, 60)}{" "}
+      sees
       {of.total_size === 1 ? " it" : " them"}
       {of.failing_count > 0 && (
         <>
@@ -214,7 +215,7 @@ function FleetCard({ fleet, measured, onChange }: { fleet: Fleet; measured: Meas
       ),
     },
     {
-      title: "Time, median and 99%",
+      title: "Latency, p50 and p99",
       kind: "num",
       ...by((b) => measured.get(named(fleet.capability, b.addr))?.p99_ms),
       cell: (b) => {

@@ -42,9 +42,9 @@ export function Home(_: { rest: string[] }) {
 
 const redisTone: Record<string, Tone> = { ok: "good", embedded: "info", away: "bad", "": "plain" };
 const redisText: Record<string, string> = {
-  ok: "Reached",
-  embedded: "In this process",
-  away: "Away",
+  ok: "Connected",
+  embedded: "Embedded",
+  away: "Unreachable",
   "": "None",
 };
 
@@ -77,9 +77,9 @@ function Tiles({ of }: { of: Summary }) {
         value={own(redisText, of.redis ?? "") ?? inWords(of.redis ?? "", 20)}
         about={
           of.redis === "away"
-            ? "calls go on with what is known"
+            ? "calls continue with cached state"
             : of.redis === "embedded"
-              ? "one replica alone"
+              ? "a single replica"
               : of.redis
                 ? "shared by all replicas"
                 : "not configured"
@@ -184,7 +184,7 @@ function useAttention(of: Summary): NonNullable<Summary["attention"]> {
     kind: "approvals",
     link: "#/inbox",
     count: waiting,
-    text: waiting === 1 ? "one call waits for approval" : `${count} calls wait for approval`,
+    text: waiting === 1 ? "one call is waiting for approval" : `${count} calls are waiting for approval`,
     ...(oldest?.create_time ? { time: oldest.create_time } : {}),
   });
 }
@@ -197,7 +197,7 @@ function Attention({ of, reload }: { of: Summary; reload(): void }) {
     <Card title="Needs attention">
       {attention.length === 0 ? (
         <p class="calm">
-          <span class="dot good" aria-hidden="true" /> Nothing. All is well.
+          <span class="dot good" aria-hidden="true" /> Nothing needs attention.
         </p>
       ) : (
         <ul class="attention">

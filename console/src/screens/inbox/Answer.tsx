@@ -59,7 +59,7 @@ export function AnswerDialog({ of: a, deny, onClose }: Props) {
       const more = after.state === "pending";
       say(
         more
-          ? "Your approval counts. Others have to approve it too."
+          ? "Your approval is recorded. Other approvers have to approve it too."
           : `${toolInWords(a.tool)}: ${deny ? "denied" : "approved"}.${alsoInWords(after)}`,
       );
       onClose();
@@ -90,7 +90,7 @@ export function AnswerDialog({ of: a, deny, onClose }: Props) {
     <Dialog title={`${verb} this call?`} onClose={onClose}>
       <p>
         <b>{toolInWords(a.tool)}</b> for <Untrusted text={a.user} none="no user" most={80} />, asked by{" "}
-        <Untrusted text={a.agent} none="an agent without a name" most={80} />
+        <Untrusted text={a.agent} none="an unnamed agent" most={80} />
       </p>
       {over ? (
         <div class="answered" style={height.current ? { height: `${height.current}px` } : undefined}>
@@ -129,7 +129,7 @@ export function AnswerDialog({ of: a, deny, onClose }: Props) {
           {remember !== "call" && <Until of={a} value={until} onChange={setUntil} />}
           <Field
             label={needed ? "Reason" : deny ? "Reason (optional)" : "Comment (optional)"}
-            hint={deny ? "The caller gets the first 512 bytes of it." : undefined}
+            hint={deny ? "The caller gets its first 512 bytes." : undefined}
             error={problem?.reason === "REASON_REQUIRED" ? "A reason is required." : undefined}
           >
             {(id, about) => (
@@ -192,7 +192,7 @@ function Conflict({ of: a, state, lost }: { of: Approval; state: string; lost: b
           )}
           .{" "}
           {lost
-            ? "The gateway's response to your answer was lost, so that this may be your answer."
+            ? "The gateway's response to your answer was lost, so this may be your answer."
             : "Your answer was not counted."}
         </>
       )}
@@ -214,7 +214,7 @@ function Choice({
   const { may, why } = useMay("admin", a.tenant);
   if (a.level === "engine") return null; // an engine has its own memory
   const choices: [Remember, string, string, boolean][] = [
-    ["call", "Once", deny ? "This call is refused." : "This call runs, with these arguments, one time.", true],
+    ["call", "Once", deny ? "This call is refused." : "This call runs once, with these arguments.", true],
     [
       "session",
       "For this session",
@@ -258,7 +258,7 @@ function Choice({
 function Until({ of: a, value, onChange }: { of: Approval; value: string; onChange(v: string): void }) {
   const most = secondsOf(a.max_validity);
   return (
-    <Field label="It ends" hint={most ? `At most ${Math.round(most / 360) / 10} hours, by rule.` : undefined}>
+    <Field label="Expires" hint={most ? `At most ${Math.round(most / 360) / 10} hours, by rule.` : undefined}>
       {(id, about) => (
         <select
           id={id}
@@ -267,7 +267,7 @@ function Until({ of: a, value, onChange }: { of: Approval; value: string; onChan
           value={value}
           onChange={(e) => onChange(e.currentTarget.value)}
         >
-          <option value="">{most ? "As late as the rule permits" : "When the gateway says so"}</option>
+          <option value="">{most ? "As late as the rule allows" : "After the gateway's default"}</option>
           {spans
             .filter(([s]) => !most || s <= most)
             .map(([s, name]) => (

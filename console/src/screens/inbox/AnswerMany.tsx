@@ -81,7 +81,7 @@ export function AnswerMany({ of: group, onClose }: { of: Approval[]; onClose(): 
   const retry = () => setResults(new Map([...results].filter(([, r]) => typeof r === "string")));
   return (
     <Dialog
-      title={`Answer ${chosen.length} ${alike ? "calls that are alike" : chosen.length === 1 ? "call" : "calls"}`}
+      title={`Answer ${chosen.length} ${alike ? "similar calls" : chosen.length === 1 ? "call" : "calls"}`}
       onClose={onClose}
     >
       {group.length > chosen.length && (
@@ -116,7 +116,7 @@ export function AnswerMany({ of: group, onClose }: { of: Approval[]; onClose(): 
       {!seen && whole.missing.size === 0 && <p class="note small">To approve, scroll to the end of the arguments.</p>}
       {failed.length > 0 && (
         <div class="failure" role="alert">
-          <p>{failed.length === 1 ? "One answer was not taken:" : `${failed.length} answers were not taken:`}</p>
+          <p>{failed.length === 1 ? "One answer failed:" : `${failed.length} answers failed:`}</p>
           <ul>
             {failed.map((a) => {
               const p = results.get(keyOf(a)) as Problem;
@@ -129,13 +129,13 @@ export function AnswerMany({ of: group, onClose }: { of: Approval[]; onClose(): 
             })}
           </ul>
           <button type="button" class="button" disabled={busy} onClick={retry}>
-            Choose them again
+            Select them again
           </button>
         </div>
       )}
       <Field
         label={wanted.some((a) => a.reason_required) ? "Reason" : "Reason or comment (optional)"}
-        hint="It is stored with each answer. The caller of a denied call gets the first 512 bytes of it."
+        hint="It is stored with each answer. The caller of a denied call gets its first 512 bytes."
       >
         {(id, about) => (
           <textarea

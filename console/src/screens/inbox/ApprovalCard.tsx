@@ -147,7 +147,7 @@ function Asker({ of: a }: { of: Approval }) {
           <span class="hidden">Agent</span>
         </dt>
         <dd>
-          <Untrusted text={a.agent} none="An agent without a name" most={80} />
+          <Untrusted text={a.agent} none="An unnamed agent" most={80} />
         </dd>
       </div>
       <div>

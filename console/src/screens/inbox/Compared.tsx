@@ -39,7 +39,7 @@ interface Props {
   head(a: Approval): ComponentChildren;
 }
 
-/** ComparedCalls shows all arguments, masks and warnings of calls that are alike. */
+/** ComparedCalls shows all arguments, masks and warnings of similar calls. */
 export function ComparedCalls({ of, head }: Props) {
   const compared = useMemo(() => {
     const nodes = of.map((a) => argumentsOf(a)).filter((n) => n !== undefined);

@@ -27,7 +27,7 @@ export function GroupCard({ of, open, onOpen, onAnswer, choose }: Props) {
   const title = toolInWords(a.tool);
   const first = Math.min(...of.map((each) => Date.parse(each.expire_time ?? "") || Infinity));
   return (
-    <article class="card approval alike" tabIndex={0} aria-label={`${title}, ${of.length} calls that are alike`}>
+    <article class="card approval alike" tabIndex={0} aria-label={`${title}, ${of.length} similar calls`}>
       <header class="approval-head">
         {choose}
         <div>
@@ -41,14 +41,14 @@ export function GroupCard({ of, open, onOpen, onAnswer, choose }: Props) {
         {Number.isFinite(first) && <Countdown until={first} />}
       </header>
       <p>
-        {of.length} calls that are alike, for <Untrusted text={a.user} none="no user" most={80} />, asked by{" "}
-        <Untrusted text={a.agent} none="an agent without a name" most={80} />
+        {of.length} similar calls for <Untrusted text={a.user} none="no user" most={80} /> from{" "}
+        <Untrusted text={a.agent} none="an unnamed agent" most={80} />
         {tenant === "-" && (
           <>
-            , of the tenant <Untrusted text={a.tenant} mono most={64} />
+            , tenant <Untrusted text={a.tenant} mono most={64} />
           </>
         )}
-        . The first asked <Ago time={a.create_time} />.
+        . The first came <Ago time={a.create_time} />.
       </p>
       <p class="about">
         {differ.length ? "They differ in " : "Their arguments are the same."}

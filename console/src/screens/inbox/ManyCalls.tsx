@@ -36,7 +36,7 @@ export function ManyCalls({ of, head, whole, onSeen }: Props) {
   );
 }
 
-/** Asked names the tool, the user and the agent of calls that are alike. */
+/** Asked names the tool, the user and the agent of similar calls. */
 function Asked({ of: a, title }: { of: Approval; title: boolean }) {
   const { tenant } = useSession();
   const tool = toolInWords(a.tool);
@@ -45,7 +45,7 @@ function Asked({ of: a, title }: { of: Approval; title: boolean }) {
       {title && <h3>{tool}</h3>}
       <p>
         <b>{title ? "Called" : tool}</b> for <Untrusted text={a.user} none="no user" most={80} />, asked by{" "}
-        <Untrusted text={a.agent} none="an agent without a name" most={80} />
+        <Untrusted text={a.agent} none="an unnamed agent" most={80} />
       </p>
       <p class="dim small">
         <Untrusted text={a.capability} mono most={80} /> · <Untrusted text={a.tool} mono most={80} />

@@ -146,11 +146,11 @@ function List({ list, text }: { list: LiveList; text: string }) {
         <Empty>
           {text ? (
             <>
-              <b>Nothing that waits has this text</b>Tools, users, agents, ids and descriptions are searched.
+              <b>No waiting approval matches</b>Tools, users, agents, ids and descriptions are searched.
             </>
           ) : (
             <>
-              <b>Nothing waits for you</b>A call that needs a person's consent appears here at once.
+              <b>Nothing is waiting for you</b>A call that needs approval appears here immediately.
             </>
           )}
         </Empty>

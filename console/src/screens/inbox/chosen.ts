@@ -23,7 +23,7 @@ export function choiceLabel(r: Row): string {
   if (!a) return "";
   const tool = toolInWords(a.tool),
     user = inWords(a.user || "no user", 80),
-    agent = inWords(a.agent || "an agent without a name", 80);
+    agent = inWords(a.agent || "an unnamed agent", 80);
   return "group" in r
     ? `${r.group.length} calls of ${tool} for ${user}, asked by ${agent}`
     : `${tool} for ${user}, ${inWords(a.id, 60)}`;

@@ -29,7 +29,7 @@ export function notify(a: Approval, several: boolean) {
     // One notification for all: the last replaces the one before.
     const shown = new Notification("A call waits for your approval", {
       body:
-        `${toolInWords(a.tool)}, asked by ${inWords(a.agent || "an agent without a name", 80)}` +
+        `${toolInWords(a.tool)}, asked by ${inWords(a.agent || "an unnamed agent", 80)}` +
         (several ? `, of the tenant ${inWords(a.tenant, 64)}` : ""),
       tag: "capgate-approvals",
     });

@@ -9,7 +9,7 @@ export function toolInWords(tool: string): string {
     .replace(/([a-z0-9])([A-Z])/g, "$1 $2")
     .replace(/[_\-./]+/g, " ")
     .trim();
-  if (!words) return "A tool without a name";
+  if (!words) return "An unnamed tool";
   const lower = words.replace(/\b[A-Z][a-z]+\b/g, (w) => w.toLowerCase());
   return lower[0]!.toUpperCase() + lower.slice(1);
 }

@@ -1,4 +1,4 @@
-// Which calls are allowed, asked about or blocked: rules, candidates, and why.
+// Which calls are allowed, need approval, or are blocked: rules, candidates, and why.
 import { useState } from "preact/hooks";
 import { raw } from "../../api/client";
 import type { Rule } from "../../api/types";
@@ -23,7 +23,7 @@ export function Policies({ rest }: { rest: string[] }) {
   const part = ["candidates", "explain", "matrix"].find((p) => p === rest[0]) ?? "";
   const here = "#/policies" + (part && "/" + part);
   return (
-    <Screen title="Policies" about="Which calls are allowed, asked about or blocked">
+    <Screen title="Policies" about="Which calls are allowed, need approval, or are blocked">
       <Tabs
         label="Policies"
         here={here}
@@ -106,10 +106,10 @@ function Rules({ candidate }: { candidate: boolean }) {
             columns={columns(candidate, judge, ask)}
             empty={
               search
-                ? "No rule fits."
+                ? "No rules match."
                 : candidate
                   ? "There are no candidates. A candidate decides nothing; it shows what it would change."
-                  : "There are no rules here. The recommendations of tools and the defaults decide."
+                  : "There are no rules here. Tools' recommendations and the defaults decide."
             }
           />
         </Card>
@@ -237,7 +237,7 @@ function DeleteRule({
         <Verdict of={r.policy} /> <RuleTool rule={r} />
       </p>
       <Subject rule={r} />
-      {!candidate && <p class="dim">What is next in the chain decides from then on, at all replicas.</p>}
+      {!candidate && <p class="dim">From then on, the next level decides, at all replicas.</p>}
     </Ask>
   );
 }

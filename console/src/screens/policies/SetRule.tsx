@@ -82,7 +82,7 @@ export function SetRule({ rule, candidate, global: forAll, onClose, onDone }: Pr
                 value={of.tenant}
                 onInput={put("tenant")}
                 disabled={Boolean(me.tenant || rule)}
-                hint="Empty stands for default, without tenants."
+                hint="Empty: the tenant default, in a gateway without tenants."
               />
               <div class="two">
                 <Text label="User" value={of.user} onInput={put("user")} placeholder="any" disabled={Boolean(rule)} />
@@ -104,7 +104,7 @@ export function SetRule({ rule, candidate, global: forAll, onClose, onDone }: Pr
               required
               disabled={Boolean(rule)}
               of={["*", ...items.map((c) => c.capability)]}
-              hint="* stands for any."
+              hint="* matches any."
             />
             <Text
               label="Tool"
@@ -113,7 +113,7 @@ export function SetRule({ rule, candidate, global: forAll, onClose, onDone }: Pr
               required
               disabled={Boolean(rule)}
               of={["*", ...tools.map((t) => t.name ?? "")]}
-              hint="* stands for any."
+              hint="* matches any."
             />
           </div>
           <Choice
@@ -136,7 +136,7 @@ export function SetRule({ rule, candidate, global: forAll, onClose, onDone }: Pr
           )}
           {(force || (problem && unknown.includes(problem.reason))) && (
             <Check
-              label="Set it although that does not exist yet"
+              label="Set it even if they do not exist yet"
               about="The tenant, the capability or the tool may come later."
               checked={force}
               onInput={setForce}

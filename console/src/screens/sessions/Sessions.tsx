@@ -125,7 +125,7 @@ export function Sessions(_: { rest: string[] }) {
               columns={columns}
               rows={items}
               keyOf={(s) => s.id}
-              empty={query ? "No session fits." : "No one is signed in. API keys and tokens need no session."}
+              empty={query ? "No sessions match." : "No one is signed in. API keys and tokens need no session."}
             />
           </Card>
         )}

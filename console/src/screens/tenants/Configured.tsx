@@ -22,7 +22,7 @@ export function Configured({ tenant: t, why, save }: { tenant: Tenant; why: stri
     try {
       await save(before?.limits);
       setBefore(undefined);
-      say("The limits are as before.");
+      say("The limits are restored.");
     } catch (err) {
       setProblem(asProblem(err));
     }

@@ -123,7 +123,7 @@ export function Keys({ tenant }: { tenant: string }) {
           columns={columns}
           rows={items}
           keyOf={(k) => k.id}
-          empty={query ? "No key fits." : "It has no keys. Tokens of issuers and certificates need none."}
+          empty={query ? "No keys match." : "It has no keys. Tokens of issuers and certificates need none."}
         />
       )}
       <More more={more} shown={items.length} />
@@ -231,7 +231,7 @@ function Create({ path, onClose, onDone }: Props) {
   const run = async () => {
     const expire_time = days ? new Date(now() + Number(days) * 86_400_000).toISOString() : undefined;
     const made = await post<NewKey>(path, { name, scopes: may, asserts, expire_time });
-    say("The key is made. Keep it now.");
+    say("The key is created. Copy it now.");
     onDone(made);
   };
   return (
@@ -265,7 +265,7 @@ function Rotate({ path, of, onClose, onDone }: Props & { of: Key }) {
   const [grace, setGrace] = useState("86400s");
   const run = async () => {
     const made = await post<NewKey>(`${path}/${encodeURIComponent(of.id)}:rotate`, { grace });
-    say("The key has a successor. Keep it now.");
+    say("The new key is created. Copy it now.");
     onDone(made);
   };
   return (
@@ -273,7 +273,7 @@ function Rotate({ path, of, onClose, onDone }: Props & { of: Key }) {
       <p>
         <Untrusted text={of.id} mono /> <Untrusted text={of.name} none="" />
       </p>
-      <p class="dim">A new key with the same scopes is made. The old one stays valid for a while.</p>
+      <p class="dim">A new key with the same scopes is created. The old one stays valid for a while.</p>
       <Choice
         label="The old key ends"
         value={grace}
@@ -302,7 +302,7 @@ function Revoke({ path, of, onClose, onDone }: Props & { of: Key }) {
       <p>
         <Untrusted text={of.id} mono /> <Untrusted text={of.name} none="" />
       </p>
-      <p class="dim">It ends at all replicas at once, and cannot be brought back.</p>
+      <p class="dim">It stops working at all replicas at once. This cannot be undone.</p>
     </Ask>
   );
 }

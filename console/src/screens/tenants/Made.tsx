@@ -26,7 +26,7 @@ export function Made({ tenant, of, onClose }: { tenant: string; of: NewKey; onCl
   const curl = `curl ${quoted(address.replace(/\/+$/, "") + "/v1/capabilities")} \\\n  -H ${quoted("Authorization: Bearer " + key)}`;
   return (
     <Dialog
-      title="Keep this key now"
+      title="Copy this key now"
       onClose={onClose}
       keep={() => {
         warn(true);
@@ -60,12 +60,12 @@ export function Made({ tenant, of, onClose }: { tenant: string; of: NewKey; onCl
       <Calls tenant={tenant} id={id} />
       {warned && (
         <p class="note wait" role="alert">
-          The key cannot be shown again. Copy it, then choose “I have kept it”.
+          The key cannot be shown again. Copy it, then choose “I have copied it”.
         </p>
       )}
       <div class="actions">
         <button ref={kept} type="button" class="button primary" onClick={onClose}>
-          I have kept it
+          I have copied it
         </button>
       </div>
     </Dialog>

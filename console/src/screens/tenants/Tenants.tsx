@@ -7,7 +7,7 @@ import { Export } from "../../parts/Export";
 import { History } from "../../parts/history/History";
 import { useList } from "../../parts/list";
 import { useGet } from "../../parts/load";
-import { Badge, Card, type Column, Facts, Loading, More, Screen, Search, Table } from "../../parts/parts";
+import { Badge, Card, type Column, Empty, Facts, Loading, More, Screen, Search, Table } from "../../parts/parts";
 import { allTenants, Needs, useMay } from "../../parts/roles";
 import { useFilters } from "../../parts/route";
 import { useSession } from "../../parts/session";
@@ -24,7 +24,7 @@ export function Tenants({ rest }: { rest: string[] }) {
   const id = rest[0] ?? me.tenant ?? "";
   if (id && id !== "-") return <One key={id} id={id} />;
   return (
-    <Screen title="Tenants" about="Who may call, with which keys, and how much">
+    <Screen title="Tenants" about="Callers, their keys and their limits">
       <Tabs
         label="Tenants"
         here={id ? "#/tenants/-" : "#/tenants"}
@@ -92,7 +92,7 @@ function All() {
             columns={columns}
             rows={items}
             keyOf={(t) => t.id}
-            empty={query ? "No tenant fits." : "There are no tenants."}
+            empty={query ? "No tenants match." : "There are no tenants."}
           />
         </Card>
       )}
@@ -127,7 +127,7 @@ function Create({ onClose, onDone }: { onClose(): void; onDone(): void }) {
   const [capabilities, setCapabilities] = useState("*");
   const run = async () => {
     await post("/v1/tenants", { id, name, capabilities: patterns(capabilities) });
-    say(`The tenant ${inWords(id, 70)} is there.`);
+    say(`Tenant ${inWords(id, 70)} created.`);
     onDone();
   };
   return (
@@ -146,7 +146,7 @@ function Create({ onClose, onDone }: { onClose(): void; onDone(): void }) {
         value={capabilities}
         onInput={setCapabilities}
         most={2000}
-        hint="Patterns with commas between them. * stands for anything."
+        hint="Patterns, separated by commas. * matches anything."
       />
     </Ask>
   );
@@ -160,6 +160,7 @@ function One({ id }: { id: string }) {
   const usage = useDays(id);
   const { may: mayAll, why: whyAll } = useMay("admin", allTenants);
   const [asked, ask] = useState<"state" | "change" | "delete">();
+  const unknown = error?.reason === "TENANT_UNKNOWN";
   const fixed = t?.source === "file";
   const may = mayAll && !fixed,
     why = fixed ? "It is in the configuration: change it there" : whyAll;
@@ -176,7 +177,16 @@ function One({ id }: { id: string }) {
     >
       <div class="stack">
         <Near of={usage.value} />
-        <Trouble problem={error} retry={reload} what="tenants" />
+        {unknown ? (
+          <Empty>
+            <b>
+              There is no tenant <Untrusted text={id} mono most={70} />
+            </b>
+            The charts count the calls that named it. A gateway without tenants counts all calls as those of default.
+          </Empty>
+        ) : (
+          <Trouble problem={error} retry={reload} what="tenants" />
+        )}
         {!t && !error && <Loading />}
         {t && (
           <Card
@@ -214,7 +224,7 @@ function One({ id }: { id: string }) {
           </Card>
         )}
         <History path={"/v1/history/tenants/" + encodeURIComponent(id)} />
-        <Keys tenant={id} />
+        {!unknown && <Keys tenant={id} />}
         {t && (
           <Configured
             tenant={t}
@@ -264,7 +274,7 @@ function ChangeTenant({ tenant: t, onClose, onDone }: Props) {
         value={capabilities}
         onInput={setCapabilities}
         most={2000}
-        hint="Patterns with commas between them. Empty: none."
+        hint="Patterns, separated by commas. Empty: none."
       />
     </Ask>
   );
@@ -274,7 +284,7 @@ function Switch({ tenant: t, onClose, onDone }: Props) {
   const { say } = useSession();
   const run = async () => {
     await update(t, { disabled: !t.disabled });
-    say(t.disabled ? "The tenant calls again." : "The tenant is disabled.");
+    say(t.disabled ? "The tenant is enabled." : "The tenant is disabled.");
     onDone();
   };
   return (
@@ -311,7 +321,7 @@ function Delete({ tenant: t, onClose }: { tenant: Tenant; onClose(): void }) {
   };
   return (
     <Ask title="Delete this tenant?" verb="Delete" danger disabled={typed !== t.id} run={run} onClose={onClose}>
-      <p class="dim">It calls no more, at any replica. It cannot be brought back. Disable it if that is enough.</p>
+      <p class="dim">It can no longer call, at any replica. This cannot be undone. To keep it, disable it instead.</p>
       <Check
         label="Delete its keys as well"
         about="Without this, a tenant with keys is not deleted."

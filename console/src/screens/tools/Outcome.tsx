@@ -44,7 +44,7 @@ export function Outcome({ run, onApproved }: { run: Run; onApproved(id: string):
             The tool's own error: <Untrusted text={end.error} lines most={1000} />
           </p>
         )}
-        {end?.kind === "done" && !end.error && chunks.length === 0 && <Empty>The answer is empty.</Empty>}
+        {end?.kind === "done" && !end.error && chunks.length === 0 && <Empty>The result is empty.</Empty>}
         {end?.kind === "failed" && (
           <p class="note bad">
             <Untrusted text={end.detail} lines most={1000} /> <span class="mono small">{inWords(end.reason, 80)}</span>

@@ -256,7 +256,7 @@ function CallForm({ who, capability, tool, schema, onArgs }: Props) {
 function inShort(end: Told | undefined): string {
   if (end?.kind === "ask") return "The call waits for approval.";
   if (end?.kind === "failed") return "The call failed.";
-  return end?.kind === "done" && end.error ? "The tool answered with an error." : "The call has an answer.";
+  return end?.kind === "done" && end.error ? "The tool returned an error." : "The call has ended.";
 }
 
 const properties = (s: Schema) => Object.keys((s["properties"] as object | undefined) ?? {}).length > 0;

@@ -159,7 +159,7 @@ function Catalog({ only }: { only: string }) {
         />
         {!loading && !tools.error && !catalog.error && groups.length === 0 && (
           <Empty>
-            <b>{filtered ? "No tool fits" : "There are no tools"}</b>
+            <b>{filtered ? "No tools match" : "There are no tools"}</b>
             {filtered ? "All tools were searched." : "Capabilities come from fleets and manifests."}
           </Empty>
         )}
@@ -284,8 +284,8 @@ function Capability({ of: g, tenant, onChange }: { of: Group; tenant: string; on
         empty={
           e?.tool_count
             ? tenant
-              ? `The tenant sees none of its ${e.tool_count} tools that fit.`
-              : `It has ${e.tool_count} ${e.tool_count === 1 ? "tool" : "tools"}. None of them fits.`
+              ? `The tenant sees none of its ${e.tool_count} tools that match.`
+              : `It has ${e.tool_count} ${e.tool_count === 1 ? "tool" : "tools"}. None of them matches.`
             : dynamic
               ? "Its tools are not known yet. Run a discovery to list them."
               : "Its tools are unknown. A manifest lists them, or sets tool_source: dynamic for a discovery."

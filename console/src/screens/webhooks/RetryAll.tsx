@@ -31,14 +31,9 @@ export function RetryAll({ query = "", onClose, onDone }: Props) {
     onDone();
   };
   return (
-    <Ask
-      title={query ? "Deliver all that fit again?" : "Deliver all of them again?"}
-      verb="Retry all"
-      run={run}
-      onClose={onClose}
-    >
+    <Ask title={query ? "Retry all that match?" : "Retry all of them?"} verb="Retry all" run={run} onClose={onClose}>
       <p class="dim">
-        They are sent with their old webhook-ids, so that a receiver that has one already can tell. Those that fail
+        They are sent with their old webhook-ids, so receivers recognize those that they already have. Events that fail
         again are dead letters again.
       </p>
     </Ask>

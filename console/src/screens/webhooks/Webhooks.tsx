@@ -97,7 +97,7 @@ export function Webhooks(_: { rest: string[] }) {
   return (
     <Screen
       title="Webhooks"
-      about="Notices that were given up after all attempts"
+      about="Notices that could not be delivered"
       tools={
         <>
           <Search label="Search by destination, approval or reason" value={query} onInput={(v) => set("query", v)} />
@@ -109,7 +109,7 @@ export function Webhooks(_: { rest: string[] }) {
             title={why}
             onClick={() => ask("all")}
           >
-            {wanted ? "Retry all that fit" : "Retry all"}
+            {wanted ? "Retry all that match" : "Retry all"}
           </button>
         </>
       }
@@ -126,7 +126,7 @@ export function Webhooks(_: { rest: string[] }) {
               columns={columns}
               rows={items}
               keyOf={(l) => l.id}
-              empty={wanted ? "No dead letter fits." : <NoLetters to={page.destinations ?? []} />}
+              empty={wanted ? "No dead letters match." : <NoLetters to={page.destinations ?? []} />}
             />
           </Card>
         )}
@@ -139,7 +139,7 @@ export function Webhooks(_: { rest: string[] }) {
       </div>
       {asked === "all" && <RetryAll query={wanted} onClose={() => ask(undefined)} onDone={reload} />}
       {asked && asked !== "all" && (
-        <Ask title="Deliver this event again?" verb="Retry" run={() => retry(asked)} onClose={() => ask(undefined)}>
+        <Ask title="Retry this event?" verb="Retry" run={() => retry(asked)} onClose={() => ask(undefined)}>
           <p>
             <Untrusted text={asked.type} mono /> to{" "}
             <b>
@@ -147,7 +147,7 @@ export function Webhooks(_: { rest: string[] }) {
             </b>
           </p>
           <p class="dim">
-            It is sent with its old webhook-id, so that a receiver that has it already can tell. If it fails again, it
+            It is sent with its old webhook-id, so a receiver that already has it recognizes it. If it fails again, it
             comes back here.
           </p>
         </Ask>

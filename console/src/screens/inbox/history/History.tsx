@@ -67,9 +67,9 @@ export function History() {
           value={of.when}
           onInput={put("when")}
           of={[
-            ["", "the last 30 days"],
-            ["7d", "the last 7 days"],
-            ["24h", "the last 24 hours"],
+            ["", "last 30 days"],
+            ["7d", "last 7 days"],
+            ["24h", "last 24 hours"],
           ]}
         />
         <Choice
@@ -84,7 +84,7 @@ export function History() {
             ["withdrawn", "withdrawn"],
           ]}
         />
-        <Text label="Find" value={of.query} onInput={put("query")} placeholder="id, name or comment" />
+        <Text label="Find" value={of.query} onInput={put("query")} placeholder="any text" />
         <Text label="Tool" value={of.tool} onInput={put("tool")} placeholder="any" />
         <Text label="User" value={of.user} onInput={put("user")} placeholder="any" />
         <Text label="Answered by" value={of.by} onInput={put("by")} placeholder="any" />
@@ -107,7 +107,7 @@ export function History() {
             rows={list.items}
             keyOf={keyOf}
             columns={columns}
-            empty={list.more ? "None found so far." : "No approval of that time fits."}
+            empty={list.more ? "None found so far." : "No approvals match."}
           />
           <More more={list.more} loading={list.loading} />
           <p class="dim small">

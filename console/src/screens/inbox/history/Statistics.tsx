@@ -30,11 +30,11 @@ export function Statistics({ tenant, start, version }: { tenant: string; start: 
   return (
     <Card title="Statistics" class="statistics">
       <p class="dim small">
-        All approvals that ended on these days, in UTC. Of the filters, only the time applies to them.
+        All approvals that ended in this period (UTC). Of the filters, only the period applies.
         {incomplete &&
           (tenant === "-"
             ? " Not all tenants are counted: choose one."
-            : " Not all approvals are counted: you see a part of the capabilities.")}
+            : " Not all approvals are counted: you may see only some capabilities.")}
       </p>
       <dl class="numbers">
         {(
@@ -42,7 +42,7 @@ export function Statistics({ tenant, start, version }: { tenant: string; start: 
             ["Answered", count((all.approved ?? 0) + (all.denied ?? 0))],
             ["Denied", share(all.denied_share)],
             ["Expired unanswered", count(all.expired)],
-            ["Half answered within", took(all.p50)],
+            ["Median time to answer", took(all.p50)],
             ["90% answered within", took(all.p90)],
           ] as const
         ).map(([name, number]) => (

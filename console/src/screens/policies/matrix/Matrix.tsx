@@ -96,7 +96,7 @@ function Decisions({ capability, query, caller }: { capability: string; query: s
               columns={columns}
               rows={rows}
               keyOf={(r) => r.tool}
-              empty={query ? "No tool fits." : "The tools of this capability are not known yet."}
+              empty={query ? "No tools match." : "The tools of this capability are not known yet."}
             />
           </section>
         </Card>
