@@ -6,6 +6,7 @@ import { useGet } from "../parts/load";
 import { Badge, Card, type Column, Loading, Table } from "../parts/parts";
 import { Ago } from "../parts/Time";
 import { Untrusted } from "../parts/Untrusted";
+import { tookOf } from "../screens/calls/Result";
 
 interface OwnCall {
   request_id?: string;
@@ -77,7 +78,7 @@ const columns: Column<OwnCall>[] = [
   {
     title: "Took",
     kind: "num",
-    cell: (c) => `${Math.round(Number.parseFloat(c.duration ?? "0") * 1000).toLocaleString("en")} ms`,
+    cell: (c) => tookOf(c),
   },
   { title: "Request", cell: (c) => <Untrusted text={c.request_id} mono most={40} /> },
 ];

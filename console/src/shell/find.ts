@@ -54,6 +54,14 @@ async function list<T>(path: string, field: string, params: Params, signal: Abor
   return page[field] ?? [];
 }
 
+const approvalOf = (a: Approval): Found => ({
+  kind: "Approval",
+  text: words(a.capability, a.tool) || a.id,
+  also: a.id,
+  about: words(a.state, a.user || a.agent, a.tenant, a.id),
+  to: "#/inbox/" + id(a.id),
+});
+
 function callsOf(calls: RecentCall[], query: string): Found[] {
   const matches = (text: string | undefined) => text?.toLowerCase().includes(query.toLowerCase());
   const people = new Map<string, Found>();
@@ -91,10 +99,11 @@ const sources: Source[] = [
   {
     name: "approvals",
     find: async (query, tenant, signal) => {
-      if (!/^apr_/i.test(query)) return [];
+      const waiting = { tenant, state: "pending", text: query, page_size: few };
+      const found = await list<Approval>("/v1/approvals", "approvals", waiting, signal);
+      if (found.length || !/^apr_/i.test(query)) return found.map(approvalOf);
       try {
-        const a = await get<Approval>("/v1/approvals/" + id(query), { tenant: tenant === "-" ? "" : tenant }, signal);
-        return [{ kind: "Approval", text: a.id, about: words(a.state, a.tool, a.tenant), to: "#/inbox/" + id(a.id) }];
+        return [approvalOf(await get("/v1/approvals/" + id(query), { tenant: tenant === "-" ? "" : tenant }, signal))];
       } catch (err) {
         if (err instanceof Problem && err.status < 500 && err.status) return [];
         throw err;

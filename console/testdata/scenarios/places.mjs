@@ -43,6 +43,14 @@ export default async ({ context, args }) => {
       (url) => url.pathname === path,
       (route) => route.fulfill({ json: { [field]: items, total_size: items.length } }),
     );
+  const waiting = { id: "apr_Z", state: "pending", tenant: "acme", user: "robot", capability: "mail", tool: "send" };
+  await p.route(
+    (url) => url.pathname === "/v1/approvals" && url.searchParams.has("text"),
+    (route) => {
+      const found = route.request().url().includes("text=robot") ? [waiting] : [];
+      return route.fulfill({ json: { approvals: found } });
+    },
+  );
   await serve("/v1/calls", "calls", [
     {
       id: "c-9",

@@ -104,9 +104,9 @@ func (s *server) addPending(ctx context.Context, to *capgatepb.GetSummaryRespons
 	if to.PendingApprovals = restjson.Int32(p.Count); p.Count == 0 {
 		return
 	}
-	text := "one call waits for approval"
+	text := "one call is waiting for approval"
 	if p.Count > 1 {
-		text = fmt.Sprintf("%d calls wait for approval", p.Count)
+		text = fmt.Sprintf("%d calls are waiting for approval", p.Count)
 	}
 	to.Attention = append(to.Attention, &attention{Kind: "approvals", Text: text, Link: "#/inbox",
 		Count: to.GetPendingApprovals(), Time: restjson.Time(p.Oldest)})

@@ -105,9 +105,11 @@ export function Calls({ rest }: { rest: string[] }) {
       tools={
         <>
           <Export of={request} name="calls" />
-          <button type="button" class="button" aria-pressed={paused} onClick={pause}>
-            {paused ? `Resume${held ? ` (${held} new)` : ""}` : "Pause"}
-          </button>
+          {!start && (
+            <button type="button" class="button" aria-pressed={paused} onClick={pause}>
+              {paused ? `Resume${held ? ` (${held} new)` : ""}` : "Pause"}
+            </button>
+          )}
         </>
       }
     >

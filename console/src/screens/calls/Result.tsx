@@ -22,7 +22,7 @@ export function Result({ of: c }: { of: RecentCall }) {
 }
 
 /** tookOf is the duration of a call, which JSON has in seconds: 0.250s. */
-export function tookOf(c: RecentCall): string {
+export function tookOf(c: { duration?: string | undefined }): string {
   const s = Number.parseFloat(c.duration ?? "");
   if (Number.isNaN(s)) return "–";
   return s >= 10
