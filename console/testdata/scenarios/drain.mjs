@@ -29,7 +29,7 @@ export default async ({ context, args }) => {
   await page.getByRole("dialog").getByRole("button", { name: "Drain", exact: true }).click();
   await row.getByText("draining").waitFor();
   await only.getByRole("button", { name: "Drain" }).click();
-  const last = await page.getByRole("dialog").getByText("although it is the last one").innerText();
+  const last = await page.getByRole("dialog").getByText("even though it is the last one").innerText();
   running = false;
   await load;
   return { calls, failed, last };
