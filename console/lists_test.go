@@ -45,8 +45,8 @@ func lists(t *testing.T, b *browsertest.Browser) {
 	if saw.Idle > 0.02 || saw.Idle <= 0 {
 		t.Errorf("%.2f%% of a core", 100*saw.Idle)
 	}
-	if !strings.HasPrefix(saw.Found, "10 fleets match, ") || saw.Address != "#/fleets?query=C49" || saw.Shared != "C49" ||
-		saw.Back != "" ||
+	if !strings.HasPrefix(saw.Found, "10 fleets match, ") || saw.Address != "#/fleets?query=C49" ||
+		saw.Shared != "C49" || saw.Back != "" ||
 		saw.ToolsAbout != "1 tool" {
 		t.Errorf("%q; %q, shared as %q, %q after back; %q", saw.Found, saw.Address, saw.Shared, saw.Back,
 			saw.ToolsAbout)

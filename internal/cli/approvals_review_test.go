@@ -72,7 +72,8 @@ func TestApprovalsReview(t *testing.T) {
 	text := strings.ReplaceAll(s.stdout.String(), "\r\n", "\n")
 	shown := regexp.MustCompile(`(?m)^(apr_\w+): pending$`).FindAllStringSubmatch(text, -1)
 	if len(shown) != 4 || !strings.Contains(text, "pending: 5 approvals") ||
-		!strings.Contains(text, later[0]+": denied meanwhile (") || !strings.HasSuffix(text, "\n1 approved, 1 denied, 1 skipped\n") {
+		!strings.Contains(text, later[0]+": denied meanwhile (") ||
+		!strings.HasSuffix(text, "\n1 approved, 1 denied, 1 skipped\n") {
 		t.Fatal(text)
 	}
 	for line := range strings.Lines(text) {
