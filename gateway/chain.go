@@ -111,7 +111,7 @@ func newChain(h *handler) *chain {
 // entry returns the first filters of calls that callers make: authentication and admission.
 func (h *handler) entry(scope, wellformed func(*filter.Call) *call.Refusal) rows {
 	return slices.Concat(bind("accesslog", h.accesslog(false)), note("trace", h.trace.Note),
-		check("host", h.hosts.CheckCall), bind("authenticate", h.authenticate(h.cfg.Observe.Metrics.Tenant)),
+		check("host", h.hosts.CheckCall), bind("authenticate", h.authenticate(h.cfg.Observe.Metrics.TenantFrom)),
 		check("scope", scope), check("listener", checks.Listener), check("wellformed", wellformed),
 		bind("overload", h.overload), check("memory", h.bandwidth.Charge), bind("bandwidth", h.bandwidth))
 }

@@ -102,7 +102,8 @@ func (h *handler) accesslog(gateway bool) accesslog.Filter {
 }
 
 // authenticate returns the filter that authenticates callers. If metrics is nil, calls are not counted by tenant.
-func (h *handler) authenticate(metrics func(string) *telemetry.TenantMetrics) authenticate.Filter {
+func (h *handler) authenticate(metrics func(*telemetry.TenantMetrics, string) *telemetry.TenantMetrics,
+) authenticate.Filter {
 	return authenticate.New(authenticate.Config{
 		Callers: h.callers, Metrics: metrics, Authenticated: h.Authenticated, Proof: client.Proof})
 }

@@ -34,7 +34,7 @@ type Stream interface {
 	SetDeadline(sinceStart time.Duration)
 	Left() time.Duration // until the deadline; centuries without a deadline
 	Charge(*relay.Group) bool
-	Join(*relay.Group)
+	Join(*relay.Group) (behind time.Duration)
 	Limit(relay.Limits)
 	TapResponse(relay.Tap)
 	DoubtRefusals()

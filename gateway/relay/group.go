@@ -151,15 +151,17 @@ func (g *Group) refund(n int) {
 
 func (g *Group) late(now int64) bool { return g.nanos.Load() != 0 && g.due.Load() > now }
 
-// Join adds the stream to a group. It may be called once, before Forward.
-func (s *Stream) Join(g *Group) {
+// Join adds the stream to a group, and returns Behind of the group. It may be called once, before Forward.
+func (s *Stream) Join(g *Group) (behind time.Duration) {
 	s.group = g
 	g.shards[s.sh.index].held += int64(s.held)
 	s.moved(int(s.result.BytesIn))
 	if g.nanos.Load() != 0 {
 		s.limits().group = g
 		s.limit.in.arrived(len(s.up.queue.buf))
+		behind = time.Duration(g.due.Load() - s.sh.now)
 	}
+	return behind
 }
 
 // arrived charges n received bytes, unless they were charged in advance.

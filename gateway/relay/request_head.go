@@ -136,8 +136,12 @@ func (s *Stream) Proto() bool { return s.proto }
 // SetHeader sets a header for the upstream, in place of the client's. The last change of a header applies.
 func (s *Stream) SetHeader(name, value string) { s.edit(edit{name: name, value: value}) }
 
-// DropHeader removes a request header for the upstream.
-func (s *Stream) DropHeader(name string) { s.edit(edit{name: name, drop: true}) }
+// DropHeader removes a request header for the upstream, if there is one.
+func (s *Stream) DropHeader(name string) {
+	if s.mayHave(name) || s.requestHead != nil && s.edited&setOf(name) != 0 {
+		s.edit(edit{name: name, drop: true})
+	}
+}
 
 func (s *Stream) edit(e edit) {
 	if s.requestHead == nil {

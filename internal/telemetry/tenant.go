@@ -20,9 +20,11 @@ const OtherTenant = "other"
 // TenantMetrics is the handle of one tenant's series, or of the common series of tenants without a label of
 // their own. The methods of nil do nothing.
 type TenantMetrics struct {
-	id    string // "" for the common series
-	label string
-	row   []tenantCell
+	id        string // "" for the common series
+	label     string
+	row       []tenantCell
+	of        *tenants
+	forgotten atomic.Bool // of has it no longer
 
 	limited limited
 	limits  [call.NumLimits]atomic.Bool // limits of the tenant
@@ -116,6 +118,14 @@ func (m *Metrics) Tenant(id string) *TenantMetrics {
 	return t
 }
 
+// TenantFrom returns Tenant(id). If last, which may be nil, is an earlier result for the tenant, there is no lookup.
+func (m *Metrics) TenantFrom(last *TenantMetrics, id string) *TenantMetrics {
+	if last != nil && last.of == m.tenants && last.id == id && !last.forgotten.Load() {
+		return last
+	}
+	return m.Tenant(id)
+}
+
 // LabelOf returns the label of a tenant that has a handle; "": it has none, and gets none.
 func (m *Metrics) LabelOf(id string) string { return m.tenants.slot(id).Load().Label() }
 
@@ -147,7 +157,7 @@ func (all *tenants) add(id string) *TenantMetrics {
 		return all.other
 	}
 	all.free.Add(-1)
-	t = &TenantMetrics{id: strings.Clone(id), row: make([]tenantCell, all.cells)}
+	t = &TenantMetrics{id: strings.Clone(id), row: make([]tenantCell, all.cells), of: all}
 	t.label = t.id
 	slot.Store(t)
 	return t
@@ -159,9 +169,11 @@ func (m *Metrics) ForgetTenant(id string) {
 	all := m.tenants
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	if all.slot(id).Load() == nil {
+	forgotten := all.slot(id).Load()
+	if forgotten == nil {
 		return
 	}
+	forgotten.forgotten.Store(true)
 	old := *all.slots.Load()
 	next := make([]tenantSlot, len(old))
 	for i := range old {

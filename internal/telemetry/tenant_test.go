@@ -177,6 +177,30 @@ func TestForgottenTenants(t *testing.T) {
 	}
 }
 
+// TestTenantFrom: an earlier handle is that of its tenant, until the tenant is forgotten.
+func TestTenantFrom(t *testing.T) {
+	t.Parallel()
+	m, another := newMetrics(t, telemetry.MetricsConfig{Tenants: 2}), newMetrics(t, telemetry.MetricsConfig{Tenants: 2})
+	first := m.TenantFrom(nil, "acme")
+	if first != m.Tenant("acme") || m.TenantFrom(first, "acme") != first {
+		t.Error("acme has two handles")
+	}
+	if h := m.TenantFrom(first, "globex"); h.Label() != "globex" {
+		t.Errorf("globex has the handle of %s", h.Label())
+	}
+	if h := another.TenantFrom(first, "acme"); h != another.Tenant("acme") {
+		t.Error("acme has a handle of other metrics")
+	}
+	common := m.TenantFrom(nil, "initech")
+	if m.ForgetTenant("acme"); m.TenantFrom(first, "acme") == first {
+		t.Error("acme has a handle that was forgotten")
+	}
+	m.ForgetTenant("globex")
+	if h := m.TenantFrom(common, "initech"); h.Label() != "initech" {
+		t.Errorf("initech has the series of %s, while a label is free", h.Label())
+	}
+}
+
 // not parallel: AllocsPerRun counts what every goroutine allocates
 func TestFindingATenantDoesNotAllocate(t *testing.T) {
 	m := newMetrics(t, telemetry.MetricsConfig{Tenants: 1})

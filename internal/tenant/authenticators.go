@@ -38,6 +38,11 @@ func NewAuthenticators(s Sources) *Authenticators { return &Authenticators{Sourc
 
 // Lookup implements Authenticator.
 func (i *Authenticators) Lookup(c Credentials) (identity Identity, known bool, refusal *call.Refusal) {
+	if key := c.Proof.keyOf(i.File, c.Credential); key != nil { // most calls of a connection
+		identity, refusal = key.authenticate(c, key.settings, i.File.now)
+		i.counts.add(KindKey, FromMemory, refusal)
+		return identity, true, refusal
+	}
 	kind, source := i.authenticator(c)
 	if source == nil {
 		i.counts.add(kind, FromMemory, refusedCredential)
@@ -84,9 +89,6 @@ func (i *Authenticators) authenticator(c Credentials) (Kind, Authenticator) {
 	}
 	if c.Peer != nil && i.Certificates != nil {
 		return KindCertificate, i.Certificates
-	}
-	if c.Proof.keyOf(i.File, c.Credential) != nil {
-		return KindKey, i.File
 	}
 	switch id, _, ok := ParseCredential(c.Credential); {
 	case ok && i.Stored != nil && !i.File.has(id):

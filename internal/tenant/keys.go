@@ -128,9 +128,6 @@ func (k *Keys) Find(id string) *Key {
 func (k *Keys) has(id string) bool { return k.known.Load().keys[id] != nil }
 
 func (k *Keys) identify(c Credentials) (Identity, *call.Refusal) {
-	if key := c.Proof.keyOf(k, c.Credential); key != nil {
-		return key.authenticate(c, key.settings, k.now)
-	}
 	id, secret, ok := ParseCredential(c.Credential)
 	if !ok {
 		return Identity{}, refusedCredential

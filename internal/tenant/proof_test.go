@@ -6,15 +6,21 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
+// all returns authenticators with these keys alone.
+func all(keys *tenant.Keys) tenant.Authenticator {
+	return tenant.NewAuthenticators(tenant.Sources{File: keys})
+}
+
 // TestAProofIsOfOneKey: a connection's proof saves hashes, and admits nothing that a hash would reject.
 func TestAProofIsOfOneKey(t *testing.T) {
 	t.Parallel()
 	key, credential := issue("acme", nil, nil)
 	other, otherCredential := issue("acme", nil, nil)
 	keys, proof := keysOf(nil, key, other), new(tenant.Proof)
+	authenticators := all(keys)
 	show := func(what, credential string, want bool) {
 		t.Helper()
-		identity, known, refusal := keys.Lookup(tenant.Credentials{Credential: credential, Proof: proof})
+		identity, known, refusal := authenticators.Lookup(tenant.Credentials{Credential: credential, Proof: proof})
 		if !known || want != (refusal == nil) || want && identity.Key != credential[3:19] {
 			t.Errorf("%s: %+v, known %v, %v", what, identity, known, refusal)
 		}
@@ -32,7 +38,7 @@ func TestAProofIsOfOneKey(t *testing.T) {
 	show("another key", otherCredential, true)
 	show("the key again", credential, true)
 
-	if _, _, refusal := keysOf(nil, other).Lookup(tenant.Credentials{Credential: credential,
+	if _, _, refusal := all(keysOf(nil, other)).Lookup(tenant.Credentials{Credential: credential,
 		Proof: proof}); refusal == nil {
 		t.Error("a proof is valid for other keys")
 	}
@@ -52,7 +58,7 @@ func TestAProofIsOfOneKey(t *testing.T) {
 // BenchmarkLookup is the authentication of a call, without and with the proof of its connection.
 func BenchmarkLookup(b *testing.B) {
 	key, credential := issue("acme", nil, nil)
-	keys := keysOf(nil, key)
+	keys := all(keysOf(nil, key))
 	for name, proof := range map[string]*tenant.Proof{"hash": nil, "proof": new(tenant.Proof)} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -30,8 +30,8 @@ func ShownBy(headers interface {
 	key, hasKey := headers.Header(APIKeyHeader)
 	bearer, own := Bearer(authorization), call.IsCredential(key)
 	switch {
-	case headers.Contradicts(AuthorizationHeader), headers.Contradicts(APIKeyHeader),
-		hasAuthorization && own && bearer != key:
+	case hasAuthorization && (headers.Contradicts(AuthorizationHeader) || own && bearer != key),
+		hasKey && headers.Contradicts(APIKeyHeader):
 		return "", ShowsTwo
 	case own:
 		return key, ShowsOne

@@ -22,4 +22,5 @@ type Slots struct {
 	Limits    Slot // of internal/ratelimit
 	Bandwidth Slot // of gateway/filter/bandwidth
 	Capacity  Slot // of gateway/filter/overload
+	Metrics   Slot // of gateway/filter/authenticate
 }

@@ -69,7 +69,7 @@ func (c *Callers) Lookup(claim tenant.Credentials) (identity tenant.Identity, kn
 	default:
 		identity, known, refusal = c.signed.Lookup(claim)
 	}
-	if known {
+	if known && claim.At != nil {
 		identity, refusal = narrow(identity, claim, refusal)
 	}
 	return identity, known, refusal

@@ -49,14 +49,15 @@ func (c *Callers) Credentials(s Headers, from *filter.Client) (claim tenant.Cred
 	case refusal == nil && claim.Credential == "" && c.credentials:
 		refusal = rejectedNoCredential
 	}
-	if refusal == nil && (s.Contradicts(filter.UserHeader) || s.Contradicts(AgentHeader)) {
+	var hasUser, hasAgent bool
+	claim.User, hasUser = s.Header(filter.UserHeader)
+	claim.Agent, hasAgent = s.Header(AgentHeader)
+	if refusal == nil && (hasUser && s.Contradicts(filter.UserHeader) || hasAgent && s.Contradicts(AgentHeader)) {
 		refusal = filter.TwoIdentities
 	}
 	if refusal == nil && from.At.Anonymous() {
 		refusal = checkTenant(s, from.At.Tenant)
 	}
-	claim.User, _ = s.Header(filter.UserHeader)
-	claim.Agent, _ = s.Header(AgentHeader)
 	return claim, refusal
 }
 
@@ -85,11 +86,8 @@ func showsNone(refusal *call.Refusal) bool {
 // credentialOf removes the credential and the keys of other services from a call, and returns the credential.
 func credentialOf(s Headers) (string, *call.Refusal) {
 	credential, shown := tenant.ShownBy(s)
-	for _, name := range [...]string{tenant.AuthorizationHeader, tenant.APIKeyHeader} {
-		if _, present := s.Header(name); present {
-			s.DropHeader(name)
-		}
-	}
+	s.DropHeader(tenant.AuthorizationHeader)
+	s.DropHeader(tenant.APIKeyHeader)
 	switch shown {
 	case tenant.ShowsNothing:
 		return "", rejectedNobody

@@ -35,8 +35,8 @@ type found struct {
 // Config configures a Filter. Callers is required.
 type Config struct {
 	Callers *Callers
-	// Metrics counts calls by tenant; optional.
-	Metrics func(tenant string) *telemetry.TenantMetrics
+	// Metrics counts calls by tenant, of which last is an earlier result or nil; optional.
+	Metrics func(last *telemetry.TenantMetrics, tenant string) *telemetry.TenantMetrics
 	// Authenticated is called for a connection with a valid credential; optional.
 	Authenticated func(*relay.Peer)
 	// Proof returns the proof of a connection; optional. It is called with the shard of the connection locked.
@@ -97,12 +97,25 @@ func (f Filter) is(t *filter.Call, identity tenant.Identity, refusal *call.Refus
 	t.Info.Tenant, t.Info.Key = identity.Tenant, identity.Key
 	t.Info.User, t.Info.Agent = t.Keep(identity.User), t.Keep(identity.Agent)
 	if f.cfg.Metrics != nil {
-		p.Metrics = f.cfg.Metrics(identity.Tenant)
+		p.Metrics = f.metrics(identity.Settings, identity.Tenant)
 	}
 	if refusal == nil && f.cfg.Authenticated != nil {
 		f.cfg.Authenticated(t.Stream.Peer())
 	}
 	return t.ContinueUnless(refusal)
+}
+
+// metrics returns the metrics of a tenant, to which its settings lead after the first call.
+func (f Filter) metrics(settings *tenant.Settings, id string) *telemetry.TenantMetrics {
+	if settings == nil {
+		return f.cfg.Metrics(nil, id)
+	}
+	last, _ := settings.Slots.Metrics.Load().(*telemetry.TenantMetrics)
+	found := f.cfg.Metrics(last, id)
+	if found != last {
+		settings.Slots.Metrics.Store(found)
+	}
+	return found
 }
 
 // Done implements filter.Filter.

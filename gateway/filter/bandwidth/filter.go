@@ -62,8 +62,7 @@ func (f *Filter) Admit(c *filter.Call, s *State) filter.Step {
 	}
 	l := &settings.Limits
 	fl := f.of(settings)
-	c.Stream.Join(fl.group)
-	if behind := fl.group.Behind(); behind > farBehind {
+	if behind := c.Stream.Join(fl.group); behind > farBehind {
 		c.Principal.Metrics.Limited(call.BytesPerSecond, l.Shadow)
 		if !l.Shadow {
 			return c.Reject(tenant.Exceeded(settings.ID, call.BytesPerSecond, l.BytesPerSecond, behind))

@@ -114,7 +114,10 @@ func (s *Stream) Charge(g *relay.Group) bool {
 }
 
 // Join implements filter.Stream.
-func (s *Stream) Join(g *relay.Group) { s.Groups = append(s.Groups, g) }
+func (s *Stream) Join(g *relay.Group) time.Duration {
+	s.Groups = append(s.Groups, g)
+	return g.Behind()
+}
 
 // Limit implements filter.Stream.
 func (s *Stream) Limit(l relay.Limits) { s.Limits = l }
