@@ -20,7 +20,9 @@ func (s *Stream) mayHave(name string) bool {
 	}
 	if s.names == 0 {
 		for i := range s.head.Fields {
-			s.names |= setOf(s.head.Fields[i].Name)
+			name := setOf(s.head.Fields[i].Name)
+			s.twice |= s.names & name
+			s.names |= name
 		}
 	}
 	return s.names&setOf(name) != 0

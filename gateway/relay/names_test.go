@@ -27,9 +27,17 @@ func TestNamesAreFound(t *testing.T) {
 		}
 		for range 60 {
 			n := name()
-			if r.IntN(4) == 0 {
+			switch r.IntN(8) {
+			case 0, 1:
 				s.SetHeader(n, "changed")
 				changed[n] = true
+			case 2:
+				s.DropHeader(n)
+				dropped := s.editOf(n)
+				if (changed[n] || values[n] > 0) && (dropped == nil || !dropped.drop) {
+					t.Fatalf("%q of %+v is not dropped", n, s.head.Fields)
+				}
+				changed[n] = dropped != nil
 			}
 			v, present := s.Header(n)
 			if v != first[n] || present != (values[n] > 0) || s.Contradicts(n) != (values[n] > 1) ||

@@ -6,6 +6,7 @@ import "github.com/capgate/capgate/gateway/relay/hpack"
 type requestHead struct {
 	head      *hpack.List
 	names     nameSet // of head, when the Handler reads it; 0 means not computed
+	twice     nameSet // those of names that may be repeated
 	edits     []edit  // changes to head
 	edited    nameSet // names of edits
 	method    string
@@ -105,7 +106,7 @@ func (s *Stream) AppendHeader(b []byte, name string) []byte {
 
 // Contradicts reports whether a request header is present more than once, with different values.
 func (s *Stream) Contradicts(name string) bool {
-	if !s.mayHave(name) {
+	if !s.mayHave(name) || s.twice&setOf(name) == 0 {
 		return false
 	}
 	first, found := "", false

@@ -45,6 +45,9 @@ func IsKeyID(id string) bool { return len(id) == idLen && strings.Trim(id, alpha
 // §11.1).
 func Bearer(authorization string) string {
 	const scheme = "bearer "
+	if token, usual := strings.CutPrefix(authorization, "Bearer "); usual && !strings.HasPrefix(token, " ") {
+		return token
+	}
 	if len(authorization) < len(scheme) || !strings.EqualFold(authorization[:len(scheme)], scheme) {
 		return ""
 	}
