@@ -68,6 +68,8 @@ func featureRequests(file string) []featureRequest {
 			"trigger-elicitation-request not found"},
 		{"tools/call", `{"name":"everything__trigger-sampling-request","arguments":{"prompt":"x"}}`, "hello",
 			"trigger-sampling-request not found"},
+		{"tools/call", `{"name":"everything__simulate-research-query","arguments":{"topic":"python","ambiguous":true}}`,
+			"Report: python (User accepted without selection)", "# Research Report: python"}, // a task
 		{"tools/call", `{"name":"python__greet","arguments":{}}`, "Hello, Ann!", ""},
 		{"tools/call", `{"name":"python__tell","arguments":{}}`, "The model says hello.", ""},
 		{"tools/call", `{"name":"fastmcp__greet","arguments":{}}`, "Hello, Ann!", "not support"},

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -32,6 +34,8 @@ type asker struct {
 	apps  questions.Kinds // apps if the client shows them, otherwise 0
 	from  questions.Source
 	logs  *tokenbucket.Bucket // of log messages; nil if of is nil
+
+	progressed atomic.Bool // the server has reported progress
 
 	mu    sync.Mutex
 	open  int
@@ -175,7 +179,8 @@ type input struct {
 	State    string          `json:"state,omitempty"`
 	Kinds    questions.Asked `json:"kinds,omitempty"`
 
-	all map[string]*questions.Question
+	all  map[string]*questions.Question
+	task bool // the state is that of a task
 }
 
 // inputRequest is a question of such a result.
@@ -190,8 +195,9 @@ func (in *input) read(a *asker) error {
 	if len(in.raw) > 0 && json.Unmarshal(in.raw, &raw) != nil {
 		return errors.New("the tool requests input in a form that is not that of MCP")
 	}
-	if len(raw) > questions.MaxMany || len(in.State) > questions.MaxState {
-		return errors.New("the tool requests too much input at once, or its requestState is too long")
+	if len(raw) > questions.MaxMany || len(in.State) > questions.MaxState ||
+		strings.HasPrefix(in.State, taskPrefix) && !in.task {
+		return errors.New("the tool requests too much input at once, or its requestState is not valid")
 	}
 	in.all, in.Kinds = make(map[string]*questions.Question, len(raw)), make(questions.Asked, len(raw))
 	for key, one := range raw {
@@ -231,7 +237,7 @@ func (a *asker) rounds(ctx context.Context, once func(*questions.Answers) (*tool
 		}
 		if a.of.Ask == nil {
 			text, err := plainjson.Marshal(rest{Input: result.input})
-			return &toolResult{failure: needsInput, rest: text}, err // it is no result of the tool
+			return &toolResult{failure: needsInput, rest: text, input: result.input}, err // it is no result of the tool
 		}
 		if round == maxRounds || len(result.input.all) == 0 {
 			return &toolResult{failure: "the tool requests input again and again, or to be called later"}, nil

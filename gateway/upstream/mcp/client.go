@@ -37,7 +37,10 @@ func (v *server) client(kinds questions.Kinds) *sdk.Client {
 	if kinds&apps != 0 {
 		declared.AddExtension(questions.AppsExtension, map[string]any{"mimeTypes": []string{questions.AppType}})
 	}
-	return sdk.NewClient(v.implementation(), &sdk.ClientOptions{
+	declared.AddExtension(tasksExtension, nil)
+	client := sdk.NewClient(v.implementation(), &sdk.ClientOptions{
 		Capabilities: declared, MultiRoundTrip: &sdk.MultiRoundTripOptions{Disabled: true},
 	})
+	addTasks(client)
+	return client
 }

@@ -22,6 +22,8 @@ type exchange struct {
 	cancel context.CancelCauseFunc
 	told   chan<- []byte // receives the server's progress messages; nil means they are not requested
 	asks   *asker        // answers the server's requests; nil means the SDK refuses them
+	task   string        // id of the task that the request is about; empty means none
+	tasked bool          // the call is to be a task (2025-11-25)
 
 	answers sync.WaitGroup // in progress; added to with mu held, and before over
 
@@ -188,7 +190,7 @@ func (ex *exchange) opaque() bool {
 	case getPrompt, manifest.ReadResource, manifest.Complete:
 		return true
 	}
-	return false
+	return ex.task != ""
 }
 
 // response records a response.
@@ -220,12 +222,20 @@ func (ex *exchange) progress(params json.RawMessage) {
 	if ex.told == nil || json.Unmarshal(params, &p) != nil || p.Progress == "" {
 		return
 	}
-	text, err := plainjson.Marshal(p)
+	if ex.asks != nil {
+		ex.asks.progressed.Store(true)
+	}
+	tell(ex.ctx, ex.told, p)
+}
+
+// tell sends a progress message to the caller.
+func tell(ctx context.Context, told chan<- []byte, message any) {
+	text, err := plainjson.Marshal(message)
 	if err != nil {
 		return
 	}
 	select {
-	case ex.told <- text:
-	case <-ex.ctx.Done():
+	case told <- text:
+	case <-ctx.Done():
 	}
 }

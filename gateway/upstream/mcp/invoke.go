@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -134,10 +135,12 @@ func (v *server) call(ctx context.Context, req *docpb.InvokeRequest, told chan<-
 	}
 	of := attempted{tenant: tenant, session: session, own: own, trace: trace, op: op, told: told, seen: seen,
 		asks: asks}
-	return asks.rounds(ctx, func(answers *questions.Answers) (*toolResult, error) {
+	result, err := asks.rounds(ctx, func(answers *questions.Answers) (*toolResult, error) {
 		op.answers = *answers
 		return v.tries(ctx, of)
 	})
+	op.task.drop(ctx, of, result)
+	return result, err
 }
 
 // attempted holds what the attempts of a call have in common.
@@ -192,6 +195,13 @@ func (v *server) attempt(ctx context.Context, of attempted) (_ *toolResult, lost
 	ex.asks = of.asks
 	v.setLevel(ctx, o, of.asks.level())
 	defer v.listen(ex, s, o)()
+	if id, is := strings.CutPrefix(of.op.answers.State, taskPrefix); is {
+		result, err := v.resumeTask(ctx, in, of, id)
+		return result, false, err
+	}
+	if ex.tasked, err = v.mustBeTask(ctx, o, of.op.tool); err != nil {
+		return nil, false, v.notStarted(ctx, err)
+	}
 	err = of.op.send(ex.ctx, o.ClientSession, of.op.meta)
 	code, raw, refused := ex.answer()
 	unsent, cause := ex.unsent()
@@ -201,13 +211,9 @@ func (v *server) attempt(ctx context.Context, of attempted) (_ *toolResult, lost
 	}
 	switch {
 	case raw != nil && refused == nil: // the SDK may not preserve all of it
-		result, err := of.op.read(raw, wantsRest(ctx))
-		if err != nil {
-			return nil, false, upstream.Unusable(call.Internal,
-				"the MCP server's result is not valid for "+of.op.method)
-		}
 		s.works.Store(true)
-		return result, false, nil
+		result, err := v.result(ctx, in, of, raw, ex.tasked)
+		return result, false, err
 	case ctx.Err() != nil:
 		return nil, false, upstream.Ended(ctx.Err())
 	case unsent:
@@ -232,6 +238,7 @@ func (v *server) attempt(ctx context.Context, of attempted) (_ *toolResult, lost
 
 // joined is the session of a call in progress.
 type joined struct {
+	key     sessionKey
 	session *session
 	open    *opened
 	release func() // must be called after the call
@@ -254,7 +261,7 @@ func (v *server) join(ctx context.Context, of attempted) (_ joined, lost bool, _
 		}
 		kinds = of.asks.declared(o.InitializeResult().ProtocolVersion < modern)
 		if kinds == key.kinds || !again { // else it is the first session, or the server has another revision now
-			return joined{s, o, release}, false, nil
+			return joined{key, s, o, release}, false, nil
 		}
 		release()
 	}

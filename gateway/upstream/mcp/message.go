@@ -74,7 +74,7 @@ func (t *transport) receive(data []byte, ex *exchange, id string, only bool) (pa
 	case m.Method == nil && id != "" && !m.isUnnamed() && string(m.ID) != id:
 		return nil, true, errAnother
 	case m.Method == nil:
-		return data, true, nil
+		return m.declaring(data), true, nil
 	case only:
 		return nil, false, violates("the MCP server's message is not a response")
 	case len(m.ID) > 0 && t.asked(ex, m):

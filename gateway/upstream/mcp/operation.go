@@ -23,6 +23,8 @@ const (
 // operation is the request of the protocol that serves a call.
 type operation struct {
 	method  string
+	tool    string            // empty means a feature
+	task    *task             // of the server for this call; nil means none
 	meta    sdk.Meta          // of the request
 	answers questions.Answers // to the questions of an earlier result; not for a completion
 	// send sends the request. Its error counts only if there is no response.
@@ -47,7 +49,7 @@ func operationOf(req *docpb.InvokeRequest) (*operation, error) {
 	case name == manifest.Complete:
 		return completionOf(arguments)
 	}
-	op := &operation{method: callTool, read: resultOf}
+	op := &operation{method: callTool, tool: name, read: resultOf}
 	op.send = func(ctx context.Context, cs *sdk.ClientSession, meta sdk.Meta) error {
 		_, err := cs.CallTool(ctx, &sdk.CallToolParams{Name: name, Arguments: arguments, Meta: meta,
 			InputResponses: responsesOf(op.answers.Responses), RequestState: op.answers.State})

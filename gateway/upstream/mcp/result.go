@@ -27,6 +27,7 @@ type toolResult struct {
 	failure string // the tool's own error; empty means none
 	rest    []byte // JSON of the remaining fields of the result, see rest; nil means none
 	input   *input // the result is a request for input; nil means it is not
+	task    bool   // the result is a task (2026-07-28)
 }
 
 // rest holds the members of a result that the capability protocol lacks. MCP clients receive them.
@@ -72,6 +73,9 @@ func resultOf(raw []byte, whole bool) (*toolResult, error) {
 	}
 	if r.requestsInput() {
 		return r.requested(), nil
+	}
+	if r.Type == "task" {
+		return &toolResult{task: true}, nil
 	}
 	if string(r.Structured) == "null" {
 		r.Structured = nil
@@ -127,17 +131,20 @@ func isBare(text json.RawMessage) bool {
 	return json.Unmarshal(text, &members) == nil && len(members) == 2
 }
 
-// foreign returns the _meta of a result without the server's name, because the client's server is the gateway. It
-// returns nil if nothing is left.
+// foreign returns the _meta of a result without the server's name and the task's id, because the client's server is the
+// gateway. It returns nil if nothing is left.
 func foreign(meta json.RawMessage) json.RawMessage {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(meta, &members) != nil || len(members) == 0 {
 		return nil
 	}
-	if _, named := members[sdk.MetaKeyServerInfo]; !named {
+	all := len(members)
+	delete(members, sdk.MetaKeyServerInfo)
+	delete(members, relatedTask)
+	switch len(members) {
+	case all:
 		return meta
-	}
-	if delete(members, sdk.MetaKeyServerInfo); len(members) == 0 {
+	case 0:
 		return nil
 	}
 	text, err := plainjson.Marshal(members)

@@ -63,15 +63,17 @@ type server struct {
 	url       string
 	transport *transport
 	listed    atomic.Pointer[listed]
-	callers   *sdk.Client    // for calls
-	watcher   *sdk.Client    // for the session that receives notifications of changed lists, see probe.go
-	name      string         // random, so that progress tokens of replicas are distinct
-	tokens    atomic.Uint64  // last progress token of a call
-	running   sync.WaitGroup // calls and probes
-	old       atomic.Bool    // it had sessions at the last check
-	binds     atomic.Bool    // it assigned an id to the last session, so it keeps state for it
-	shares    bool           // replicas continue each other's sessions
-	modern    atomic.Bool    // it supports no revision with sessions, although the fleet requests one
+	taskTools atomic.Pointer[taskTools] // tools that are called as tasks; nil means not known
+	listing   chan struct{}             // capacity 1: held while taskTools is listed for a call
+	callers   *sdk.Client               // for calls
+	watcher   *sdk.Client               // for the session that receives notifications of changed lists, see probe.go
+	name      string                    // random, so that progress tokens of replicas are distinct
+	tokens    atomic.Uint64             // last progress token of a call
+	running   sync.WaitGroup            // calls and probes
+	old       atomic.Bool               // it had sessions at the last check
+	binds     atomic.Bool               // it assigned an id to the last session, so it keeps state for it
+	shares    bool                      // replicas continue each other's sessions
+	modern    atomic.Bool               // it supports no revision with sessions, although the fleet requests one
 
 	offers atomic.Pointer[manifest.Features] // the last lists of features; nil means none
 
@@ -92,7 +94,7 @@ func newServer(all *upstream.Fleets[*server], f *upstream.Fleet, url string) *se
 	}
 	v.transport.host = hostFor(f, url)
 	v.transport.assert = func(ctx context.Context) (string, error) { return all.Assert(ctx, f, url) }
-	v.watch.turn = make(chan struct{}, 1)
+	v.watch.turn, v.listing = make(chan struct{}, 1), make(chan struct{}, 1)
 	v.callers = v.client(0)
 	v.watcher = sdk.NewClient(v.implementation(), &sdk.ClientOptions{
 		Capabilities: &sdk.ClientCapabilities{}, MultiRoundTrip: &sdk.MultiRoundTripOptions{Disabled: true},
@@ -107,6 +109,9 @@ func newServer(all *upstream.Fleets[*server], f *upstream.Fleet, url string) *se
 
 // changed is called when the tools of the server have changed. Negotiated sessions have cached the previous ones.
 func (v *server) changed() {
+	if known := v.taskTools.Load(); known != nil {
+		v.taskTools.Store(&taskTools{names: known.names})
+	}
 	if !v.old.Load() {
 		v.mu.Lock()
 		for _, s := range v.sessions {

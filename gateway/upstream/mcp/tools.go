@@ -55,6 +55,7 @@ func (v *server) tools(ctx context.Context) (*listed, error) {
 	if err != nil {
 		return nil, err
 	}
+	v.taskTools.Store(taskToolsIn(cs, list))
 	sum := sumOf(list)
 	if before := v.listed.Load(); before != nil && before.sum == sum {
 		return before, nil

@@ -142,6 +142,9 @@ func (t *transport) identify(r *http.Request, sent head) error {
 
 // send sends a tracked request.
 func (t *transport) send(r *http.Request, ex *exchange) (*http.Response, error) {
+	if ex.task != "" && r.Header.Get("Mcp-Method") != "" { // the SDK does not know these methods
+		r.Header.Set("Mcp-Name", ex.task)
+	}
 	ex.sending(r)
 	resp, err := t.base.Transport.RoundTrip(ex.traced(r))
 	ex.responded(resp, err)

@@ -1,0 +1,410 @@
+package mcp_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/gateway/upstream"
+	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
+	"github.com/capgate/capgate/router"
+)
+
+// tasked is a server whose tool echo runs as a task. In the earlier era it must.
+type tasked struct {
+	*remote
+	old       bool
+	created   string               // the task, as the response to its call has it
+	states    []string             // answers to tasks/get, the last one for all further ones
+	result    string               // answer to tasks/result
+	update    func(answers string) // called for tasks/update; optional
+	cancelled chan string          // tasks of tasks/cancel
+	silent    bool                 // does not respond to tasks/cancel
+
+	mu      sync.Mutex
+	creates int
+	polls   int
+	names   map[string]bool // values of Mcp-Name in requests about the task
+}
+
+// Answers about the task "t 1".
+const (
+	taskIs      = `"taskId":"t 1","createdAt":"2026-01-01T00:00:00Z","lastUpdatedAt":"2026-01-01T00:00:00Z"`
+	taskWorking = taskIs + `,"status":"working","statusMessage":"step one","pollInterval":1,"pollIntervalMs":1`
+	taskDone    = `{` + taskIs + `,"status":"completed","result":` + taskResult + `}`
+	taskResult  = `{"content":[{"type":"text","text":"done"}],"_meta":{"io.modelcontextprotocol/related-task":` +
+		`{"taskId":"t 1"}}}`
+)
+
+func newTasked(t *testing.T, old bool, states ...string) *tasked {
+	t.Helper()
+	s := &tasked{remote: newRemote(t, old), old: old, created: taskWorking, states: states, result: taskResult,
+		cancelled: make(chan string, 16), names: map[string]bool{}}
+	if old {
+		s.rewrite(func(text string) string {
+			text = strings.Replace(text, `"capabilities":{`,
+				`"capabilities":{"tasks":{"cancel":{},"requests":{"tools":{"call":{}}}},`, 1)
+			return strings.Replace(text, `"name":"echo"`, `"name":"echo","execution":{"taskSupport":"required"}`, 1)
+		})
+	}
+	s.handle(s.answer)
+	return s
+}
+
+// answer answers requests about tasks. A call of echo that must be a task, and is not, reaches the server of the SDK.
+func (s *tasked) answer(w http.ResponseWriter, q *http.Request, body string) bool {
+	var m struct {
+		ID     json.RawMessage
+		Method string
+		Params struct {
+			Name, TaskID   string
+			Task           *struct{ TTL int }
+			InputResponses json.RawMessage
+		}
+	}
+	_ = json.Unmarshal([]byte(body), &m)
+	about := strings.HasPrefix(m.Method, "tasks/")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if about {
+		s.names[q.Header.Get("Mcp-Name")] = true
+	}
+	text := ""
+	switch {
+	case m.Method == "tools/call" && m.Params.Name == "echo" && (!s.old || m.Params.Task != nil && m.Params.Task.TTL > 0):
+		s.creates++
+		if text = `{"resultType":"task",` + s.created + `}`; s.old {
+			text = `{"task":{` + s.created + `}}`
+		}
+	case m.Method == "tasks/get":
+		text = s.states[min(s.polls, len(s.states)-1)]
+		s.polls++
+	case m.Method == "tasks/result" && s.old:
+		text = s.result
+	case m.Method == "tasks/update" && !s.old:
+		text = `{"resultType":"complete"}`
+		s.update(string(m.Params.InputResponses))
+	case m.Method == "tasks/cancel":
+		text = `{"resultType":"complete"}`
+		s.cancelled <- m.Params.TaskID
+		if s.silent {
+			s.mu.Unlock()
+			<-q.Context().Done()
+			s.mu.Lock()
+			return true
+		}
+	default:
+		return false
+	}
+	code := http.StatusOK
+	switch text {
+	case "404":
+		code = http.StatusNotFound
+	case "503":
+		code = http.StatusServiceUnavailable
+	}
+	member := "result"
+	if strings.HasPrefix(text, `{"code":`) {
+		member = "error"
+	}
+	says(code, "application/json", `{"jsonrpc":"2.0","id":ID,"`+member+`":`+text+`}`)(w, q, string(m.ID))
+	return true
+}
+
+// want checks the calls that the server received.
+func (s *tasked) want(t *testing.T, creates int) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.creates != creates {
+		t.Errorf("%d tasks were created, not %d", s.creates, creates)
+	}
+	if want := map[bool]string{false: "t 1"}[s.old]; len(s.names) > 1 || len(s.names) == 1 && !s.names[want] {
+		t.Errorf("requests about the task have the names %v", s.names)
+	}
+}
+
+// TestTasksOfServers: a call that its server makes a task, or whose tool requires one, has the result of the task. Its
+// status messages are progress.
+func TestTasksOfServers(t *testing.T) {
+	t.Parallel()
+	for era, old := range eras {
+		t.Run(era, func(t *testing.T) {
+			t.Parallel()
+			s := newTasked(t, old, `{`+taskWorking+`}`, strings.Replace(`{`+taskWorking+`}`, "one", "two", 1), taskDone)
+			w := start(t, nil, s.URL)
+			w.wantResult(t, request("echo", `{}`), `"done"`)
+			s.mu.Lock()
+			s.polls = 0
+			s.mu.Unlock()
+			stream, err := w.StreamInvoke(within(t), request("echo", `{}`))
+			check.Must(t, err)
+			text := ""
+			for {
+				c, err := stream.Recv()
+				if errors.Is(err, io.EOF) {
+					break
+				}
+				check.Must(t, err)
+				text += string(c.GetData())
+			}
+			const want = `{"progress":1,"message":"step one"}` + "\n" + `{"progress":2,"message":"step two"}` + "\n" +
+				`"done"`
+			if text != want {
+				t.Errorf("the stream is %s", text)
+			}
+			s.want(t, 2)
+			w.wantResult(t, request("structured", `{"a":1}`), `{"a":1}`)
+			if len(s.cancelled) > 0 {
+				t.Error("a task that has ended is cancelled")
+			}
+		})
+	}
+}
+
+// TestTasksAreCancelled: the end of a call before that of its task cancels the task: when the caller cancels, and at
+// the deadline, even if the server does not respond.
+func TestTasksAreCancelled(t *testing.T) {
+	t.Parallel()
+	for era, old := range eras {
+		t.Run(era, func(t *testing.T) {
+			t.Parallel()
+			s := newTasked(t, old, `{`+taskWorking+`}`)
+			w := start(t, nil, s.URL)
+			ctx, cancel := context.WithCancel(within(t))
+			stream, err := w.StreamInvoke(ctx, request("echo", `{}`))
+			check.Must(t, err)
+			_, err = stream.Recv() // the task is created
+			check.Must(t, err)
+			cancel()
+			if id := check.Received(t, s.cancelled, "tasks/cancel"); id != "t 1" {
+				t.Errorf("the task %q is cancelled", id)
+			}
+			s.silent = true
+			w = start(t, func(_ *upstream.Fleet, of *gatewaytest.Fleet) {
+				of.Deadlines = router.Deadlines{Default: 3 * time.Second, Max: 3 * time.Second}
+			}, s.URL)
+			if _, err := w.Invoke(within(t), request("echo", `{}`)); status.Code(err) != codes.DeadlineExceeded {
+				t.Errorf("at the deadline: %v", err)
+			}
+			check.Received(t, s.cancelled, "tasks/cancel")
+			s.want(t, 2)
+		})
+	}
+}
+
+// hostileTask is a task, and the end of its call.
+type hostileTask struct {
+	created string // empty: taskWorking
+	state   string
+	result  string // of tasks/result
+	code    codes.Code
+	want    string // in the error; the tool's own if code is OK
+}
+
+// hostileTasks returns tasks by name, in the era of their server.
+func hostileTasks(old bool) map[string]hostileTask {
+	const invalid, unknown = "is not valid for ", "does not know the task"
+	gone := `{"code":-32602,"message":"Task not found"}`
+	all := map[string]hostileTask{
+		"an id of 1025 bytes":  {`"status":"working","taskId":"` + strings.Repeat("x", 1025) + `"`, "", "", codes.Internal, "the id of"},
+		"an id with a newline": {`"status":"working","taskId":"a\nb"`, "", "", codes.Internal, "the id of"},
+		"no id":                {`"status":"working"`, "", "", codes.Internal, "the id of"},
+		"an id of a number":    {`"status":"working","taskId":1`, "", "", codes.Internal, invalid},
+		"an unknown status":    {"", `{` + taskIs + `,"status":"paused"}`, "", codes.Internal, invalid},
+		"no status":            {"", `{` + taskIs + `}`, "", codes.Internal, invalid},
+		"another task":         {"", strings.Replace(taskDone, "t 1", "t 2", 1), "", codes.Internal, invalid},
+		"no object":            {"", `[]`, "", codes.Internal, invalid},
+		"an unknown task":      {"", gone, "", codes.Unavailable, unknown},
+		"a cancelled task": {"", `{` + taskIs + `,"status":"cancelled","statusMessage":"too late"}`, "", codes.OK,
+			"has cancelled the task of the call: too late"},
+		"no answers": {"", "503", "", codes.Unavailable, "does not report on the task"},
+		"no path":    {"", "404", "", codes.Unavailable, "does not report on the task"},
+	}
+	if old {
+		for name, result := range map[string]string{"a result of another type": `{"content":7}`,
+			"a task as its result":              `{"resultType":"task","taskId":"t 2","status":"working"}`,
+			"a request for input as its result": `{"resultType":"input_required","inputRequests":{}}`} {
+			all[name] = hostileTask{"", taskDone, result, codes.Internal, invalid}
+		}
+		all["an error of the call"] = hostileTask{"", `{` + taskIs + `,"status":"failed"}`,
+			`{"code":-32602,"message":"no such city"}`, codes.InvalidArgument, "no such city"}
+		all["a result that is gone"] = hostileTask{"", taskDone, gone, codes.Unavailable, "does not report on the task"}
+		return all
+	}
+	for name, result := range map[string]string{"a result of another type": `"result":{"content":7}`,
+		"a result of text": `"result":"x"`, "no result": `"x":1`, "an array as its result": `"result":[]`,
+		"a task as its result":              `"result":{"resultType":"task","taskId":"t 2","status":"working"}`,
+		"a request for input as its result": `"result":{"resultType":"input_required","inputRequests":{}}`} {
+		all[name] = hostileTask{"", `{` + taskIs + `,"status":"completed",` + result + `}`, "", codes.Internal, invalid}
+	}
+	all["an error of the call"] = hostileTask{"",
+		`{` + taskIs + `,"status":"failed","error":{"code":-32602,"message":"no such city"}}`, "",
+		codes.InvalidArgument, "no such city"}
+	all["no error"] = hostileTask{"", `{` + taskIs + `,"status":"failed"}`, "", codes.Internal, invalid}
+	all["questions that no client answers"] = hostileTask{"", `{` + taskIs + `,"status":"input_required",` +
+		`"inputRequests":{"a":{"method":"roots/list"}}}`, "", codes.OK, "requests input"}
+	all["questions of another type"] = hostileTask{"", `{` + taskIs + `,"status":"input_required",` +
+		`"inputRequests":7}`, "", codes.Internal, invalid}
+	return all
+}
+
+// TestHostileTasks: whatever a server reports on a task, its call ends with a clear error, and no second task is
+// created.
+func TestHostileTasks(t *testing.T) {
+	t.Parallel()
+	for era, old := range eras {
+		for name, c := range hostileTasks(old) {
+			t.Run(era+" "+name, func(t *testing.T) {
+				t.Parallel()
+				s := newTasked(t, old, c.state)
+				if s.result = c.result; c.created != "" {
+					s.created = c.created
+				}
+				w := start(t, nil, s.URL)
+				reply, err := w.Invoke(within(t), request("echo", `{}`))
+				text := reply.GetError()
+				if err != nil {
+					text = err.Error()
+				}
+				if status.Code(err) != c.code || !strings.Contains(text, c.want) {
+					t.Errorf("%v, %q; want %v, %q", err, text, c.code, c.want)
+				}
+				s.want(t, 1)
+				w.wantResult(t, request("structured", `{}`), `{}`)
+			})
+		}
+	}
+}
+
+// TestFloodsOfTaskStatuses: a server that sends notifications of a task without end, in place of its state, is an error
+// of the call.
+func TestFloodsOfTaskStatuses(t *testing.T) {
+	t.Parallel()
+	for era, old := range eras {
+		t.Run(era, func(t *testing.T) {
+			t.Parallel()
+			s := newTasked(t, old, taskDone)
+			s.hostile("tasks/get", "", endless("text/event-stream", "",
+				`data: {"jsonrpc":"2.0","method":"notifications/tasks/status","params":{`+taskWorking+"}}\n\n"))
+			w := start(t, func(f *upstream.Fleet, _ *gatewaytest.Fleet) { settings(f).MaxMessage = maxMessage }, s.URL)
+			if _, err := w.Invoke(within(t), request("echo", `{}`)); status.Code(err) != codes.Internal ||
+				!strings.Contains(err.Error(), "larger than") {
+				t.Error(err)
+			}
+			check.Received(t, s.cancelled, "tasks/cancel")
+			s.want(t, 1)
+		})
+	}
+}
+
+// TestPollingIsBounded: a server that names an absurd time between two polls, or none, is polled within the bounds.
+func TestPollingIsBounded(t *testing.T) {
+	t.Parallel()
+	for _, poll := range []string{"-1", "0", "1e300", "3600000", `"soon"`, "null", "[]"} {
+		t.Run(poll, func(t *testing.T) {
+			t.Parallel()
+			s := newTasked(t, false, taskDone)
+			s.created = taskIs + `,"status":"working","ttlMs":1e300,"pollIntervalMs":` + poll
+			w := start(t, nil, s.URL)
+			w.wantResult(t, request("echo", `{}`), `"done"`)
+			s.want(t, 1)
+		})
+	}
+}
+
+// TestTasksAskClients: questions of a task reach the client of the call, at once or as a request for input, with which
+// another replica continues the same task. A question that has an answer does not reach the client again.
+func TestTasksAskClients(t *testing.T) {
+	t.Parallel()
+	const asks = `{` + taskIs + `,"status":"input_required","pollIntervalMs":1,"inputRequests":{"n":{"method":` +
+		`"elicitation/create","params":{"message":"Name?","requestedSchema":{"type":"object","properties":{}}}}}}`
+	prepare := func(t *testing.T) (s *tasked, answers chan string) {
+		s, answers = newTasked(t, false, asks), make(chan string, 16)
+		s.update = func(text string) {
+			s.states, s.polls = []string{asks, taskDone}, 0 // the server has not processed it at once
+			answers <- text
+		}
+		return s, answers
+	}
+	t.Run("2025-11-25", func(t *testing.T) {
+		t.Parallel()
+		s, answers := prepare(t)
+		w := startAsking(t, s.remote, []string{"forms"})
+		forms := 0
+		client := w.connect(t, answering(func(string) { forms++ }), "2025-11-25")
+		r, err := client.CallTool(within(t), &sdk.CallToolParams{Name: id + "__echo"})
+		check.Must(t, err)
+		if text := r.Content[0].(*sdk.TextContent).Text; text != "done" || r.IsError || forms != 1 || len(r.Meta) > 0 {
+			t.Errorf("%q, %t, %d forms, %v", text, r.IsError, forms, r.Meta)
+		}
+		if text := check.Received(t, answers, "the answer"); text != `{"n":{"action":"accept","content":{"name":"Ann"}}}` {
+			t.Errorf("the server received %s", text)
+		}
+		s.want(t, 1)
+	})
+	t.Run("2026-07-28", func(t *testing.T) {
+		t.Parallel()
+		s, answers := prepare(t)
+		first := startAsking(t, s.remote, []string{"forms"})
+		second := startAsking(t, s.remote, []string{"forms"})
+		const call = `"name":"` + id + `__echo","arguments":{}`
+		text := first.post(t, "", "", call)
+		var of struct {
+			Result struct{ RequestState string }
+		}
+		check.Must(t, json.Unmarshal([]byte(text), &of))
+		if of.Result.RequestState == "" || !strings.Contains(text, `"n":{"method":"elicitation/create"`) {
+			t.Fatalf("the result is %s", text)
+		}
+		text = second.post(t, "", "", call+`,"inputResponses":{"n":{"action":"decline"}},"requestState":"`+
+			of.Result.RequestState+`"`)
+		if !strings.Contains(text, `"done"`) {
+			t.Errorf("the result is %s", text)
+		}
+		if text := check.Received(t, answers, "the answer"); text != `{"n":{"action":"decline"}}` {
+			t.Errorf("the server received %s", text)
+		}
+		s.want(t, 1)
+	})
+}
+
+// TestStatesOfServersAreNoTasks: a server cannot name another caller's task with the state of its request for input.
+func TestStatesOfServersAreNoTasks(t *testing.T) {
+	t.Parallel()
+	r := newRemote(t, false)
+	r.hostile("tools/call", `"name":"echo"`, says(200, "application/json", `{"jsonrpc":"2.0","id":ID,"result":`+
+		`{"resultType":"input_required","requestState":"\u0000task t 2","inputRequests":{}}}`))
+	w := startAsking(t, r, []string{"forms"})
+	text := w.post(t, "", "", `"name":"`+id+`__echo","arguments":{}`)
+	if !strings.Contains(text, "requestState is not valid") {
+		t.Errorf("the result is %s", text)
+	}
+}
+
+// TestReplicasMakeTasks: a replica that continues the session of another one makes calls tasks as well.
+func TestReplicasMakeTasks(t *testing.T) {
+	t.Parallel()
+	s := newTasked(t, true, taskDone)
+	redis := gatewaytest.StartRedis(t)
+	for range 2 {
+		w := replica(t, redis.Open(t).UpstreamSessions(), s.remote)
+		for range 2 {
+			req := request("echo", `{}`)
+			req.SessionId = "a"
+			w.wantResult(t, req, `"done"`)
+		}
+	}
+	s.want(t, 4)
+}
