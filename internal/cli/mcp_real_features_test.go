@@ -69,7 +69,7 @@ func featureRequests(file string) []featureRequest {
 		{"tools/call", `{"name":"everything__trigger-sampling-request","arguments":{"prompt":"x"}}`, "hello",
 			"trigger-sampling-request not found"},
 		{"tools/call", `{"name":"everything__simulate-research-query","arguments":{"topic":"python","ambiguous":true}}`,
-			"Report: python (User accepted without selection)", "# Research Report: python"}, // a task
+			"Research Report: python (snake)", "Research Report: python"}, // a task
 		{"tools/call", `{"name":"python__greet","arguments":{}}`, "Hello, Ann!", ""},
 		{"tools/call", `{"name":"python__tell","arguments":{}}`, "The model says hello.", ""},
 		{"tools/call", `{"name":"fastmcp__greet","arguments":{}}`, "Hello, Ann!", "not support"},
@@ -190,7 +190,8 @@ func featuresInGo(revision string) func(*testing.T, string, []featureRequest) []
 		t.Helper()
 		c := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, &sdk.ClientOptions{
 			ElicitationHandler: func(context.Context, *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
-				return &sdk.ElicitResult{Action: "accept", Content: map[string]any{"name": "Ann"}}, nil
+				return &sdk.ElicitResult{Action: "accept", Content: map[string]any{"name": "Ann",
+					"interpretation": "snake"}}, nil
 			},
 			CreateMessageHandler: func(context.Context, *sdk.CreateMessageRequest) (*sdk.CreateMessageResult, error) {
 				return &sdk.CreateMessageResult{Role: "assistant", Model: "m",

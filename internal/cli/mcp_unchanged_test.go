@@ -64,6 +64,9 @@ type recordedBody struct {
 
 func (b *recordedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
+	if n == 0 { // the end may be read after the next result was recorded
+		return n, err
+	}
 	b.text.Write(p[:n])
 	for line := range strings.Lines(b.text.String()) {
 		b.to.note(strings.TrimSpace(strings.TrimPrefix(line, "data:")))

@@ -14,7 +14,8 @@ const client = new Client({ name: "test", version: "1" }, options);
 
 const types = mode === "sdk" ? await import("@modelcontextprotocol/sdk/types.js") : {};
 const answers = {
-  "elicitation/create": [types.ElicitRequestSchema, { action: "accept", content: { name: "Ann" } }],
+  "elicitation/create": [types.ElicitRequestSchema,
+    { action: "accept", content: { name: "Ann", interpretation: "snake" } }],
   "sampling/createMessage": [types.CreateMessageRequestSchema,
     { role: "assistant", model: "m", content: { type: "text", text: "hello" } }],
   "roots/list": [types.ListRootsRequestSchema, { roots: [{ uri: "file:///home/ann", name: "ann" }] }],

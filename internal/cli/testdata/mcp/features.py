@@ -14,7 +14,7 @@ url, mode, requests = sys.argv[1:]
 
 
 async def elicit(_: object, params: types.ElicitRequestParams) -> types.ElicitResult:
-    return types.ElicitResult(action="accept", content={"name": "Ann"})
+    return types.ElicitResult(action="accept", content={"name": "Ann", "interpretation": "snake"})
 
 
 async def sample(_: object, params: types.CreateMessageRequestParams) -> types.CreateMessageResult:
