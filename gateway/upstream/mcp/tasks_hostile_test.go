@@ -26,8 +26,8 @@ func hostileTasks(old bool) map[string]hostileTask {
 	const invalid, unknown = "is not valid for ", "does not know the task"
 	gone := `{"code":-32602,"message":"Task not found"}`
 	all := map[string]hostileTask{
-		"an id of 1025 bytes": {`"status":"working","taskId":"` + strings.Repeat("x", 1025) + `"`, "", "", codes.Internal,
-			"the id of"},
+		"an id of 1025 bytes": {`"status":"working","taskId":"` + strings.Repeat("x", 1025) + `"`, "", "",
+			codes.Internal, "the id of"},
 		"an id with a newline": {`"status":"working","taskId":"a\nb"`, "", "", codes.Internal, "the id of"},
 		"no id":                {`"status":"working"`, "", "", codes.Internal, "the id of"},
 		"an id of a number":    {`"status":"working","taskId":1`, "", "", codes.Internal, invalid},
