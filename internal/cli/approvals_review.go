@@ -53,7 +53,7 @@ func (c *approvalsCommand) review(cmd *cobra.Command, conn grpc.ClientConnInterf
 	err := r.all()
 	fmt.Fprintf(c.out, "\n%d approved, %d denied, %d skipped", r.approved, r.denied, r.skipped)
 	if r.failures > 0 {
-		fmt.Fprintf(c.out, ", %d answers failed", r.failures)
+		fmt.Fprintf(c.out, ", %s failed", count(r.failures, "answer"))
 	}
 	fmt.Fprintln(c.out)
 	switch {

@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/untrusted"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
@@ -24,6 +25,8 @@ func cellsOf(c *capgatepb.RecentCall, layout string) callCells {
 		tool: untrusted.Word(c.GetTool()), result: untrusted.Word(c.GetCode()), id: untrusted.Word(c.GetRequestId()),
 		took: latency(float64(c.GetDuration().AsDuration()) / float64(time.Millisecond)), tint: green}
 	switch {
+	case call.Asked(c.GetReason()):
+		cells.tint, cells.result = yellow, untrusted.Word(c.GetReason())
 	case c.GetReason() != "":
 		cells.tint, cells.result = red, untrusted.Word(c.GetReason())
 	case c.GetOutcome() == "tool_error":

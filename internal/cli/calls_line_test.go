@@ -55,3 +55,14 @@ func TestCallsLineUp(t *testing.T) {
 		}
 	}
 }
+
+// TestCallsThatAwaitApprovalAreNotRed: they have not failed.
+func TestCallsThatAwaitApprovalAreNotRed(t *testing.T) {
+	t.Parallel()
+	for reason, want := range map[string]string{"APPROVAL_REQUIRED": yellow, "APPROVAL_PENDING": yellow,
+		"POLICY_BLOCKED": red, "": green} {
+		if got := cellsOf(&capgatepb.RecentCall{Code: "OK", Reason: reason}, "15:04:05").tint; got != want {
+			t.Errorf("%q: %q", reason, got)
+		}
+	}
+}
