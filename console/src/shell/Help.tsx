@@ -10,16 +10,16 @@ import { routes } from "../screens/routes";
 const inbox: [string, string][] = [
   ["j / k", "Next or previous approval"],
   ["Enter", "Open the approval"],
-  ["x", "Choose for one answer"],
-  ["X", "Choose all since the last one"],
-  ["a", "Approve, after a question"],
-  ["d", "Deny, after a question"],
+  ["x", "Select or clear an approval"],
+  ["X", "Select a range"],
+  ["a", "Approve (asks first)"],
+  ["d", "Deny (asks first)"],
 ];
 const everywhere: [string, string][] = [
   ["Ctrl K", "Find (⌘ K on a Mac)"],
   ["/", "Find"],
-  ["?", "These keys"],
-  ["t", "Light, dark or as the system"],
+  ["?", "Keyboard shortcuts"],
+  ["t", "Theme: light, dark or the system's"],
   ["Esc", "Close a dialog"],
 ];
 
@@ -27,7 +27,7 @@ export function Help({ onClose }: { onClose(): void }) {
   const { me } = useSession();
   const [on, setOn] = useState(!keysOff());
   return (
-    <Dialog title="Keys" onClose={onClose}>
+    <Dialog title="Keyboard shortcuts" onClose={onClose}>
       <div class="keys">
         <Keys title="Everywhere" keys={mode === "console" ? everywhere : everywhere.slice(2)} />
         {mode === "console" && (
@@ -41,8 +41,8 @@ export function Help({ onClose }: { onClose(): void }) {
         <Keys title="Inbox" keys={inbox} />
       </div>
       <Check
-        label="Single keys"
-        about="Off, only keys with Ctrl or ⌘, Enter and Escape do something. This browser remembers it."
+        label="Single-key shortcuts"
+        about="Off: only Enter, Escape and shortcuts with Ctrl or ⌘ work. This browser remembers the choice."
         checked={on}
         onInput={(to) => {
           switchKeys(to ? "on" : "off");

@@ -156,7 +156,13 @@ function ThemeButton({ theme }: { theme: Theme }) {
 }
 
 const HelpButton = ({ onHelp }: { onHelp(): void }) => (
-  <button type="button" class="icon-button wide-only" onClick={onHelp} title="Keys (?)" aria-label="Keys">
+  <button
+    type="button"
+    class="icon-button wide-only"
+    onClick={onHelp}
+    title="Keyboard shortcuts (?)"
+    aria-label="Keyboard shortcuts"
+  >
     <Icon name="keys" />
   </button>
 );

@@ -68,7 +68,7 @@ export default async ({ context, args, phone }) => {
   await desk.getByRole("dialog").waitFor({ state: "hidden" });
   await tile.getByText("None waiting").waitFor();
   await desk.keyboard.press("?");
-  await desk.getByRole("dialog", { name: "Keys" }).waitFor();
+  await desk.getByRole("dialog", { name: "Keyboard shortcuts" }).waitFor();
   await desk.keyboard.press("Escape");
   await desk.keyboard.press("g");
   await desk.keyboard.press("f");

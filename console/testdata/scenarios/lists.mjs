@@ -269,7 +269,7 @@ export default async ({ context, args, phone }) => {
   // Single keys are switched off, and stay off.
   await p.evaluate(() => document.activeElement.blur());
   await p.keyboard.press("?");
-  await dialog.getByLabel(/^Single keys/).uncheck();
+  await dialog.getByLabel(/^Single-key/).uncheck();
   await p.keyboard.press("Escape");
   await dialog.waitFor({ state: "detached" });
   await p.reload();

@@ -60,6 +60,10 @@ export function Clients({ url, needsKey }: { url: string; needsKey: boolean }) {
             >
               {text}
             </pre>
+            <p class="dim small">
+              This address has all tools that you may use, and the prompts and resources of MCP servers. A toolset, a
+              shorter list that an operator defines, is at <span class="mono">{mcp}/NAME</span>.
+            </p>
           </>
         )}
       </div>

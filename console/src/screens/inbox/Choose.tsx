@@ -15,7 +15,7 @@ export function Choose({ label, chosen, onChoose }: Props) {
       <input
         type="checkbox"
         aria-label={`Choose ${label}`}
-        title="Choose for one answer (x); with Shift, all since the last one (X)"
+        title="Select (x); with Shift, select a range (X)"
         checked={chosen === true}
         indeterminate={chosen === "some"}
         onClick={(e) => onChoose(e.shiftKey)}
