@@ -223,7 +223,7 @@ func TestMCPToolsetDrift(t *testing.T) {
 		}
 		asked := d.next(t, approvals.EventCreated)
 		if !strings.Contains(asked.Preview, `"units": "metric"`) || asked.Tool != gatewaytest.Echo ||
-			!strings.Contains(asked.Why, "its toolset described it") {
+			!strings.Contains(asked.Why, "its toolset described it") || asked.Level != "toolset weather" {
 			t.Errorf("%s: the approver sees %+v", revision, asked)
 		}
 		d.approve(t, asked.ID)

@@ -9,3 +9,13 @@ type Approval struct {
 	Expires time.Time // end of the time to answer; zero: unknown
 	Pending bool      // it is not answered yet
 }
+
+// Asking is what the front door of a call knows about an approval of it. The zero value knows nothing.
+type Asking struct {
+	// Asked is called once, beside the relay, if the call needs an approval. It returns how long the call waits for
+	// the answer, and may block until the call ends. If nil, the metadata of the call sets the wait.
+	Asked func(Approval) (wait time.Duration)
+	// Toolset is the name of the toolset that describes an earlier version of the tool to the client; empty means none.
+	// With a name, the call needs an approval if it would be allowed.
+	Toolset string
+}

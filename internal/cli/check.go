@@ -166,6 +166,9 @@ func (c *checker) config(name string, data []byte, err error) {
 		backends += len(s.Config.Fleets[i].Backends)
 	}
 	c.ok = append(c.ok, count(len(s.Config.Fleets), "fleet")+", "+count(backends, "backend"))
+	if n := len(s.Config.Toolsets); n > 0 {
+		c.ok = append(c.ok, count(n, "toolset"))
+	}
 	if c.connects != nil {
 		probed := app.Connect(c.connects, s)
 		c.ok = append(c.ok, fmt.Sprintf("%d of %s ready", probed.Ready, count(probed.Backends, "backend")))

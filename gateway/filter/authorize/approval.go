@@ -63,17 +63,21 @@ type approvalAsk struct {
 	// until is the latest end of the wait, independent of the time for the decision.
 	until time.Time
 	asked func(call.Approval) (wait time.Duration) // returns the wait once an approval exists; nil means until holds
+
+	toolset string // requires the approval of a call that would be allowed; empty means none
 }
 
 // readApproval reads the headers of a call about its approval. The id is a part of the request headers. Without
 // headers, a call waits as its listener or fleet says, but leaves a quarter of its time for the tool.
-func readApproval(of *filter.Call, asked func(call.Approval) time.Duration) (c approvalAsk, refusal *call.Refusal) {
+func readApproval(of *filter.Call, asking *call.Asking) (c approvalAsk, refusal *call.Refusal) {
 	s := of.Stream
 	if s.Contradicts(approvalHeader) || s.Contradicts(waitHeader) {
 		return c, rejectedApproval
 	}
 	c.id, c.found = s.Header(approvalHeader)
-	c.asked = asked
+	if asking != nil {
+		c.asked, c.toolset = asking.Asked, asking.Toolset
+	}
 	most := s.Left() - answerMargin
 	if text, present := s.Header(waitHeader); present {
 		seconds, err := strconv.ParseFloat(text, 64)
@@ -81,7 +85,7 @@ func readApproval(of *filter.Call, asked func(call.Approval) time.Duration) (c a
 			return c, rejectedApproval
 		}
 		c.wait = time.Duration(min(seconds, maxApprovalWait.Seconds()) * float64(time.Second))
-	} else if asked == nil {
+	} else if c.asked == nil {
 		c.wait, most = defaultWait(of), min(most, s.Left()/4*3)
 	}
 	c.until = time.Now().Add(most)
@@ -103,7 +107,7 @@ func (f *Filter) create(ctx context.Context, m *request, o *result) {
 		o.refusal = rejectedUnapprovable
 		return
 	case f.cfg.Approver == nil:
-		o.refusal = forbidden(&m.call, m.decision)
+		o.refusal = m.requiresApproval(m.decision)
 		return
 	case m.approval.id != "":
 		f.redeem(ctx, m, m.approval.id, o)
@@ -159,7 +163,7 @@ func (f *Filter) await(ctx context.Context, m *request, o *result) {
 		return
 	}
 	if o.refusal == nil || !o.asked.Expires.IsZero() { // otherwise the refusal alone describes the approval
-		o.refusal = approvalRequired(&m.call, o)
+		o.refusal = approvalRequired(m, o)
 	}
 }
 
@@ -205,7 +209,7 @@ func (f *Filter) approvalRequest(m *request) *approvals.Request {
 		Tenant: m.call.Tenant, User: m.call.User, Agent: m.call.Agent,
 		Capability: m.call.Capability, Tool: m.call.Tool, Session: m.call.Session,
 		Args: b.Args, Config: b.Config, Thread: string(b.Thread), Settings: m.settings,
-		RequestID: m.requestID, Trace: m.span.Traceparent(), Level: m.decision.Level.String(), Why: m.why,
+		RequestID: m.requestID, Trace: m.span.Traceparent(), Level: m.level(m.decision), Why: m.why,
 	}
 	r.Acquire = func(ctx context.Context) (func(), *call.Refusal) { return f.turn(ctx, m.call.Tenant) }
 	for _, e := range b.Context {

@@ -3,7 +3,6 @@ package authorize
 import (
 	"context"
 	"sync"
-	"time"
 
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/internal/call"
@@ -45,11 +44,9 @@ type Config struct {
 
 // State is the state of a call's authorization. The decision is in Call.Decision.
 type State struct {
-	// Asked is called when the call needs an approval, and returns how long the call waits for the answer; nil means
-	// the client's headers say so.
-	Asked func(call.Approval) (wait time.Duration)
-	Use   *approvals.Redemption // redeemed approval; nil means none
-	check *pending              // check beside the relay; nil means none, or that it has ended
+	Asking *call.Asking          // of the front door; nil means none
+	Use    *approvals.Redemption // redeemed approval; nil means none
+	check  *pending              // check beside the relay; nil means none, or that it has ended
 }
 
 // pending is a check beside the relay.
@@ -100,7 +97,7 @@ func (f *Filter) Admit(c *filter.Call, s *State) filter.Step {
 		return f.decided(c, s, &result{decision: q.decision, decided: true})
 	}
 	var refusal *call.Refusal
-	if q.approval, refusal = readApproval(c, s.Asked); refusal == nil {
+	if q.approval, refusal = readApproval(c, s.Asking); refusal == nil {
 		var ctx context.Context
 		s.check = &pending{}
 		ctx, s.check.cancel = context.WithCancel(context.Background())

@@ -45,10 +45,25 @@ func forbidden(c *call.Call, d policy.Decision) *call.Refusal {
 	return r
 }
 
+// level returns what requires the approval of a call: a rule, a declaration, or a toolset.
+func (m *request) level(d policy.Decision) string {
+	if of := m.approval.toolset; of != "" && d.Drifted && m.why == "" {
+		return "toolset " + of
+	}
+	return d.Level.String()
+}
+
+// requiresApproval returns the refusal of a call that may only run with an approval.
+func (m *request) requiresApproval(d policy.Decision) *call.Refusal {
+	r := forbidden(&m.call, d)
+	r.Metadata["level"] = m.level(d)
+	return r
+}
+
 // approvalRequired returns the refusal of a call that needs an approval. The client may repeat the call with the
 // approval's id.
-func approvalRequired(c *call.Call, o *result) *call.Refusal {
-	r := forbidden(c, o.decision)
+func approvalRequired(m *request, o *result) *call.Refusal {
+	r := m.requiresApproval(o.decision)
 	r.Metadata["approval"] = o.asked.ID
 	if o.asked.State == approvals.Approved {
 		r.Message = "a person has approved this call; repeat it with the approval's id in the metadata or header " +

@@ -96,7 +96,7 @@ func (h *Handler) approve(ctx context.Context, i *invocation) (*docpb.InvokeResp
 		return h.ask(ctx, i, a, pending{p.ID, p.Link, p.Expires.UTC().Format(time.RFC3339)}, p.Pending)
 	}
 	reply, err := h.invoke(request.WithCall(ctx, request.Call{IdempotencyKeys: i.keys, Feature: i.feature,
-		Asked: asked, Changed: i.changed}), i)
+		Asking: call.Asking{Asked: asked, Toolset: i.changed}}), i)
 	a.end()
 	p, waits := pendingOf(err)
 	if !waits {

@@ -31,7 +31,7 @@ type invocation struct {
 	results   Results // form of the tool's results
 	rest      []byte  // fields of an MCP server's response other than its result_json; nil means none
 
-	changed bool              // the tool has changed since its toolset described it
+	changed string            // name of the toolset that describes an earlier version of the tool; empty means none
 	feature bool              // it is not the call of a tool
 	tasks   bool              // the client accepts a task as result
 	urls    bool              // the client can show URLs to its user

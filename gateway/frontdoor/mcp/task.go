@@ -18,6 +18,7 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/request"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/gateway/status"
+	"github.com/capgate/capgate/internal/call"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -58,7 +59,7 @@ type keptCall struct {
 	Created time.Time `json:"c"`
 	Expires time.Time `json:"e"` // end of the time for an answer
 	Link    string    `json:"l,omitempty"`
-	Changed bool      `json:"d,omitempty"` // the tool had changed since its toolset described it
+	Toolset string    `json:"n,omitempty"` // it described an earlier version of the tool; empty means none
 }
 
 // task is a task in the form for clients.
@@ -91,7 +92,7 @@ func (h *Handler) createTask(i *invocation, p pending) sdk.Result {
 	if len(keys) == 0 { // callers of a tenant share keys, so this one must not be guessable
 		keys = []string{"mcp-task-" + rand.Text()}
 	}
-	kept := keptCall{Request: request, Keys: keys, Created: time.Now().UTC(), Link: p.link, Changed: i.changed}
+	kept := keptCall{Request: request, Keys: keys, Created: time.Now().UTC(), Link: p.link, Toolset: i.changed}
 	if kept.Expires, err = time.Parse(time.RFC3339, p.expires); err != nil {
 		return nil
 	}
@@ -246,7 +247,7 @@ func mayComeAgain(err error) bool {
 
 // repeat returns the call of a task for a request about the task.
 func (h *Handler) repeat(x *exchange, kept *keptCall) (*invocation, error) {
-	i := &invocation{exchange: x, stateless: true, req: new(docpb.InvokeRequest), changed: kept.Changed}
+	i := &invocation{exchange: x, stateless: true, req: new(docpb.InvokeRequest), changed: kept.Toolset}
 	if err := proto.Unmarshal(kept.Request, i.req); err != nil {
 		return nil, unknownTask()
 	}
@@ -263,7 +264,8 @@ func (h *Handler) repeat(x *exchange, kept *keptCall) (*invocation, error) {
 // patiently makes the call of a task. If that takes long, it returns while the call continues.
 func (h *Handler) patiently(ctx context.Context, i *invocation, id string) (reply *docpb.InvokeResponse, running bool,
 	err error) {
-	ctx, cancel := context.WithCancel(request.WithCall(ctx, request.Call{IdempotencyKeys: i.keys, Changed: i.changed}))
+	ctx, cancel := context.WithCancel(request.WithCall(ctx, request.Call{IdempotencyKeys: i.keys,
+		Asking: call.Asking{Toolset: i.changed}}))
 	defer cancel()
 	patience := time.AfterFunc(taskPatience, cancel) // not a deadline, which would also apply to the call
 	problem.Called(ctx)

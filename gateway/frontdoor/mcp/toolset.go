@@ -100,13 +100,14 @@ func (h *Handler) toolOf(ctx context.Context, name string) (capability, tool str
 	return capability, tool, true
 }
 
-// fill returns the arguments of a call with those that its toolset fixes, and whether the tool has changed since it was
-// chosen.
+// fill returns the arguments of a call with those that its toolset fixes, and the name of the toolset if it describes an
+// earlier version of the tool.
 func (h *Handler) fill(ctx context.Context, x *exchange, capability, tool string, args []byte) (
-	full []byte, changed bool, err error) {
-	e := toolsetOf(ctx).Entry(capability, tool)
+	full []byte, changed string, err error) {
+	set := toolsetOf(ctx)
+	e := set.Entry(capability, tool)
 	if e == nil {
-		return args, false, nil
+		return args, "", nil
 	}
 	if len(e.Arguments) > 0 {
 		reader := strictjson.Get()
@@ -123,7 +124,10 @@ func (h *Handler) fill(ctx context.Context, x *exchange, capability, tool string
 		err = status.Error(&call.Refusal{Kind: call.InvalidArgument, Reason: "ARGUMENTS_INVALID", Message: err.Error(),
 			Metadata: map[string]string{"pointer": pointerTo(fixed.Name)}}, call.NotSent)
 	}
-	return args, e.Changed(h.cfg.Catalog.Hash(capability, tool)), err
+	if e.Changed(h.cfg.Catalog.Hash(capability, tool)) {
+		changed = set.Name()
+	}
+	return args, changed, err
 }
 
 // fixedWrongly returns err, the refusal of a call because of its arguments, with another message if the wrong argument

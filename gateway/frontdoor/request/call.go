@@ -4,7 +4,6 @@ package request
 
 import (
 	"context"
-	"time"
 
 	"github.com/capgate/capgate/internal/call"
 )
@@ -17,12 +16,7 @@ type Call struct {
 	Signature string
 	// Feature permits a call of a feature of an MCP server, which the front door has checked, see manifest.IsFeature.
 	Feature bool
-	// Asked is called once, beside the relay, if the call needs an approval. It returns how long the call waits for
-	// the answer, and may block until the call ends. If nil, the metadata of the call sets the wait.
-	Asked func(call.Approval) (wait time.Duration)
-	// Changed means that the tool has changed since the front door described it to the client. The call needs an
-	// approval if it would be allowed.
-	Changed bool
+	call.Asking
 }
 
 type callKey struct{}

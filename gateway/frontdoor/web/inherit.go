@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"time"
 
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/filter/authenticate"
@@ -18,9 +17,8 @@ type Inherited struct {
 	authenticate.Inherited
 	Client          filter.Client
 	IdempotencyKeys []string
-	Feature         bool // see request.Call
-	Asked           func(call.Approval) (wait time.Duration)
-	Changed         bool
+	Feature         bool         // see request.Call
+	Asking          *call.Asking // nil means the front door knows nothing
 }
 
 // Inherit adds the data of the request of ctx to a call.
@@ -34,10 +32,10 @@ func Inherit(ctx context.Context, q *relay.Request) {
 	q.Hold = &v.results
 	q.Value = &v.Inherited
 	c := request.CallOf(ctx)
-	if len(c.IdempotencyKeys) > 0 || c.Signature != "" || c.Feature || c.Asked != nil || c.Changed {
+	if len(c.IdempotencyKeys) > 0 || c.Signature != "" || c.Feature || c.Asked != nil || c.Toolset != "" {
 		own := v.Inherited
-		own.Signature, own.IdempotencyKeys, own.Asked = c.Signature, c.IdempotencyKeys, c.Asked
-		own.Feature, own.Changed = c.Feature, c.Changed
+		own.Signature, own.IdempotencyKeys = c.Signature, c.IdempotencyKeys
+		own.Feature, own.Asking = c.Feature, &c.Asking
 		q.Value = &own
 	}
 }
