@@ -59,6 +59,9 @@ func (g *Gateway) Doors() *frontdoor.Doors { return g.doors }
 // SetMCP changes the settings of MCP for new requests.
 func (g *Gateway) SetMCP(s mcp.Settings) { g.mcp.Set(s) }
 
+// ToolsetsChanged notifies the clients of MCP whose toolsets have changed.
+func (g *Gateway) ToolsetsChanged() { g.mcp.ToolsetsChanged() }
+
 // CancelMCP ends an MCP request that was cancelled at another replica, if this replica serves it.
 func (g *Gateway) CancelMCP(request string) { g.mcp.Cancel(request) }
 

@@ -9,6 +9,7 @@ import (
 	mcptools "github.com/capgate/capgate/gateway/frontdoor/mcp/tools"
 	"github.com/capgate/capgate/internal/lib/signal"
 	"github.com/capgate/capgate/internal/toolschema"
+	"github.com/capgate/capgate/internal/toolset"
 	"github.com/capgate/capgate/policy/catalog"
 )
 
@@ -20,6 +21,7 @@ type toolParts struct {
 	// changed is sent when the tools of callers may have changed: those of a capability, or a rule about them.
 	changed  mcptools.ViewChanges
 	toolsets *toolsetChecks
+	sets     *toolset.Manager
 }
 
 // catalogFeature holds the tools of capabilities, and discovers the tools that backends list.
@@ -47,12 +49,14 @@ func buildCatalog(p *App) error {
 	p.tools.catalog = all
 	p.tools.toolsets = &toolsetChecks{catalog: all, log: p.log, wake: make(chan struct{}, 1)}
 	p.tools.toolsets.change(p.started.Config, p.parts.first.Tools)
+	p.tools.sets = toolset.NewManager(p.store.Toolsets(), parseToolset, p.toolsetsChanged, p.log)
+	p.tools.sets.SetFile(p.started.Config.Toolsets)
 	p.tools.discovery = catalog.NewDiscoverer(all,
 		func(ctx context.Context, q catalog.DiscoveryCall) (catalog.Answer, error) {
 			return p.gateway.AskForTools(ctx, q)
 		})
 	p.parts.services = append(p.parts.services,
-		tools.New(all, p.tools.discovery, p.store.Versions(), p.audit))
+		tools.New(all, p.tools.discovery, p.store.Versions(), p.tools.sets.Sets(), p.audit))
 	p.parts.Policy.Describe, p.parts.Policy.Tools, p.parts.Routing.Discovery.Lists = p.describe, p.toolNames, all.Lists
 	return p.metrics.Add(all)
 }

@@ -22,6 +22,7 @@ func features() []feature {
 		authenticationFeature(),
 		clientAddrFeature(),
 		operatorsFeature(),
+		toolsetsFeature(),
 		rulesFeature(),
 		shieldsFeature(),
 		approvalsFeature(),

@@ -19,7 +19,7 @@ func gatewayFeature() feature {
 		p.gateway.Swap(c.table, c.TLS)
 		p.gateway.SetDrain(gateway.Drain(c.Config.Drain))
 		p.gateway.SetHosts(hostsOf(c.Config))
-		p.gateway.SetMCP(mcpOf(c.Config, c.Plan))
+		p.gateway.SetMCP(p.mcpOf(c.Config, c.Plan))
 		p.tools.changed.Send(mcptools.ViewChange{}) // the names of tools, or what a tenant may use, may be others
 	}}
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/capgate/capgate/internal/fleetplan"
 	"github.com/capgate/capgate/internal/mcpsession"
 	"github.com/capgate/capgate/internal/tenant"
-	"github.com/capgate/capgate/internal/toolset"
 )
 
 // mcpFeature has the front door of MCP.
@@ -38,7 +37,7 @@ func (p *App) mcp(cfg *config.Config, first *fleetplan.Plan) mcptools.Config {
 		scopes = func(issuers []string) []string { return p.auth.tokens.Scopes(issuers, tenant.Invoke|tenant.Read) }
 	}
 	return mcptools.Config{Scopes: scopes, Usable: p.tools.listing, Absent: p.tools.listing.Absent,
-		Settings: mcpOf(cfg, first), Version: p.options.Version, Keys: p.secret.Keys("mcp").Recent,
+		Settings: p.mcpOf(cfg, first), Version: p.options.Version, Keys: p.secret.Keys("mcp").Recent,
 		Approvals: p.approvals.service, Changes: &p.tools.changed, Follow: p.persons.sessions.Follow,
 		StillValid: p.auth.all.StillValid, Questions: p.fleets.questions,
 		Cancel:   p.store.Cancellations().Publish,
@@ -46,10 +45,10 @@ func (p *App) mcp(cfg *config.Config, first *fleetplan.Plan) mcptools.Config {
 }
 
 // mcpOf returns the settings of MCP.
-func mcpOf(cfg *config.Config, of *fleetplan.Plan) mcp.Settings {
+func (p *App) mcpOf(cfg *config.Config, of *fleetplan.Plan) mcp.Settings {
 	s := cfg.MCP
 	s.Names, s.PublicURL, s.Own = mcp.NewNames(of.Names), cfg.PublicURL, ownOf(cfg)
-	s.Toolsets = toolset.New(cfg.Toolsets)
+	s.Toolsets = p.tools.sets.Sets()
 	if cfg.Multi {
 		for i := range cfg.Issuers {
 			s.Issuers = append(s.Issuers, cfg.Issuers[i].URL)

@@ -8,12 +8,42 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/capgate/capgate/gateway/admin/toolsets"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/lib/backoff"
 	"github.com/capgate/capgate/internal/lib/signal"
 	"github.com/capgate/capgate/internal/toolset"
 	"github.com/capgate/capgate/policy/catalog"
 )
+
+// toolsetsFeature has the toolsets of the configuration, and those that operators set.
+func toolsetsFeature() feature {
+	return feature{
+		build: func(p *App) error {
+			p.parts.services = append(p.parts.services, toolsets.New(toolsets.Config{Toolsets: p.tools.sets,
+				Catalog: p.tools.catalog, Versions: p.store.Versions(), Tenants: p.auth.roster, Audit: p.audit,
+				More: func() bool {
+					of := p.tools.toolsets.sets.Load()
+					return of == nil || of.more
+				}}))
+			return nil
+		},
+		apply: func(p *App, c *change) { p.tools.sets.SetFile(c.Config.Toolsets) },
+		run: func(p *App, w *work) {
+			p.tools.sets.Read(w.start) // no client finds that its toolset does not exist
+			w.watch(p.tools.sets.Run)
+		},
+	}
+}
+
+func parseToolset(text []byte) (*toolset.Toolset, error) { return config.ParseToolset("toolset", text) }
+
+// toolsetsChanged notifies clients of changed toolsets.
+func (p *App) toolsetsChanged() {
+	if p.gateway != nil { // the first read is before any client
+		p.gateway.ToolsetsChanged()
+	}
+}
 
 // Bounds of the checks of toolsets.
 const (

@@ -71,7 +71,7 @@ func publicMethods(t *testing.T, s *stranger) (all []protoreflect.MethodDescript
 // operatorsOnly lists the services that no caller can reach. The responses of all others are compared.
 var operatorsOnly = []protoreflect.FullName{"capgate.v1.CatalogAdmin", "capgate.v1.Policies", "capgate.v1.Registry",
 	"capgate.v1.AuditLog", "capgate.v1.Calls", "capgate.v1.Fleets", "capgate.v1.History", "capgate.v1.Operators",
-	"capgate.v1.Playground", "capgate.v1.Summary", "capgate.v1.Usage", "capgate.v1.Webhooks"}
+	"capgate.v1.Playground", "capgate.v1.Summary", "capgate.v1.Toolsets", "capgate.v1.Usage", "capgate.v1.Webhooks"}
 
 // operation is a request. In its text, ⟦kind:N⟧ is replaced by the Nth id of a kind in a deployment.
 type operation struct {

@@ -98,6 +98,9 @@ func (c *catalogCommand) printTools(e *capgatepb.CatalogEntry) error {
 			if tool.GetDrifted() {
 				state = "drifted"
 			}
+			if n := len(tool.GetToolsets()); n > 0 {
+				state += ", changed for " + count(n, "toolset")
+			}
 			t.row(tool.GetName(), tool.GetRecommendedPolicy(), state, tool.GetHash(),
 				untrusted.Beginning(tool.GetDescription(), 60))
 		}

@@ -110,9 +110,9 @@ var openRoute = regexp.MustCompile(
 	`^(GET /livez|GET /readyz|GET /docs/errors|GET /console/|(GET|POST) /(signin.*|signout|cli.*))$`)
 
 // ofOneTenant are the routes that an operator of one tenant can use.
-var ofOneTenant = regexp.MustCompile(`/capgate\.v1\.(Approvals|Calls|Summary|AuditLog|Playground|Usage)/|` +
-	`v1\.Policies/(List|Set|Delete|Explain|Compare)|v1\.Tenants/(Get|List|CreateKey|RotateKey|RevokeKey)|grpc\.reflection|GET /\{\$\}|/docs|/openapi|` +
-	`Operators/GetMe$|History/GetTenantHistory$`)
+var ofOneTenant = regexp.MustCompile(`/capgate\.v1\.(Approvals|Calls|Summary|AuditLog|Playground|Toolsets|Usage)/|` +
+	`v1\.Policies/(List|Set|Delete|Explain|Compare)|v1\.Tenants/(Get|List|CreateKey|RotateKey|RevokeKey)|` +
+	`grpc\.reflection|GET /\{\$\}|/docs|/openapi|Operators/GetMe$|History/GetTenantHistory$`)
 
 // leastRole returns the role that the contract requires for a route, independently of the table of the guard.
 func leastRole(route string) string {

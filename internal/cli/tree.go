@@ -24,7 +24,8 @@ func commandTree(std stdio) *cobra.Command {
 		{"Call tools", []*cobra.Command{newInvokeCommand(std), newLinkCommand(std), newEnginesCommand(std)}},
 		{"Operate a gateway", []*cobra.Command{
 			newStatusCommand(std), newDrainCommand(std), newUndrainCommand(std), newApprovalsCommand(std),
-			newPolicyCommand(std), newCatalogCommand(std), newTenantsCommand(std), newKeysCommand(std),
+			newPolicyCommand(std), newCatalogCommand(std), newToolsetsCommand(std), newTenantsCommand(std),
+			newKeysCommand(std),
 			newCallsCommand(std), newAuditCommand(std), newSessionsCommand(std), newWebhooksCommand(std),
 			newVerifyCommand(std), newBundleCommand(std), newHealthcheckCommand(std), newLoginCommand(std),
 			newLogoutCommand(std),

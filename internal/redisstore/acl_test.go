@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/changefeed"
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/check"
@@ -64,6 +65,9 @@ func TestRecommendedUsersHaveTheirPermissions(t *testing.T) {
 	}
 	if err := serving.Tenants().CreateTenant(t.Context(), &tenant.Record{ID: "other", UID: "u"}); err == nil {
 		t.Error("the serving user may create tenants")
+	}
+	if err := serving.Toolsets().Write(t.Context(), support("acme", "u", "drop"), ""); err == nil {
+		t.Error("the serving user may set toolsets")
 	}
 	watching := u.client("capgate-watching", "CHANGE_ME_3")
 	if n, err := watching.HLen(t.Context(), "cg:{acme:policy}:rules").Result(); n != 1 || err != nil {
@@ -124,6 +128,9 @@ func (u users) mayAdminister(s *redisstore.Store) {
 		Name: policy.Name{Capability: "caps", Tool: "x"}, Verdict: call.Allow}); err != nil {
 		u.Error(err)
 	}
+	if err := s.Toolsets().Write(u.Context(), support("acme", "u", "send"), ""); err != nil {
+		u.Error(err)
+	}
 }
 
 // mayServe checks that signed records can be read, a redemption waits for the replica, INFO reports it, and
@@ -136,6 +143,14 @@ func (u users) mayServe(s *redisstore.Store, approval string) {
 	}
 	if r, err := s.Tenants().FindTenant(ctx, "acme"); err != nil || r == nil {
 		u.Errorf("%+v, %v", r, err)
+	}
+	news, err := s.Toolsets().Changed(ctx, changefeed.Position{})
+	if err != nil || len(news.Records) != 1 || len(news.Records[0].Text) == 0 {
+		u.Errorf("%+v, %v", news, err)
+	}
+	news.Now.Version--
+	if news, err := s.Toolsets().Changed(ctx, news.Now); err != nil || len(news.Records) != 1 || news.Everything {
+		u.Errorf("%+v, %v", news, err)
 	}
 	st := s.Approvals()
 	if !runs(u.T, st, approved(u.T, st, approval), approval, "a") {

@@ -21,16 +21,17 @@ const (
 	TenantRecord
 	KeyRecord
 	ToolRecord // the accepted hash of a tool
+	ToolsetRecord
 	kinds
 )
 
 func (k Kind) String() string {
-	return [kinds]string{"approval", "answer", "rule", "tenant", "key", "tool"}[k]
+	return [kinds]string{"approval", "answer", "rule", "tenant", "key", "tool", "toolset"}[k]
 }
 
 // Kinds lists all kinds.
 func Kinds() []Kind {
-	return []Kind{ApprovalRecord, ApprovalAnswer, RuleRecord, TenantRecord, KeyRecord, ToolRecord}
+	return []Kind{ApprovalRecord, ApprovalAnswer, RuleRecord, TenantRecord, KeyRecord, ToolRecord, ToolsetRecord}
 }
 
 // signer authenticates records in Redis with keys that Redis does not have. A signature is bound to the kind of the

@@ -27,6 +27,9 @@ func (t *Tenants) erase(ctx context.Context, id string) error {
 	if err == nil {
 		err = t.store.Recent().erase(ctx, id)
 	}
+	if err == nil {
+		err = t.store.Toolsets().erase(ctx, id)
+	}
 	if err != nil || !ruled {
 		return err
 	}

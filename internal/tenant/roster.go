@@ -89,11 +89,17 @@ func (r *Roster) Named(ctx context.Context, name string) (id string, err error) 
 
 // Check returns an error if there is no tenant of this name. The error is a *call.Refusal.
 func (r *Roster) Check(ctx context.Context, name string) error {
+	_, err := r.Settings(ctx, name)
+	return err
+}
+
+// Settings returns the settings of a tenant; nil without tenants. The error is a *call.Refusal.
+func (r *Roster) Settings(ctx context.Context, name string) (*Settings, error) {
 	if r == nil {
 		if name == Default {
-			return nil
+			return nil, nil
 		}
-		return &call.Refusal{Kind: call.NotFound, Reason: "TENANT_UNKNOWN",
+		return nil, &call.Refusal{Kind: call.NotFound, Reason: "TENANT_UNKNOWN",
 			Metadata: map[string]string{"tenant": clip(name)},
 			Message: fmt.Sprintf("there is no tenant %q: this gateway has no tenants, and every call is "+
 				"the tenant %s's", clip(name), Default)}
@@ -101,12 +107,12 @@ func (r *Roster) Check(ctx context.Context, name string) error {
 	of, refusal := r.Directory.Settings(ctx, name)
 	switch {
 	case refusal != nil:
-		return refusal
+		return nil, refusal
 	case of != nil:
-		return nil
+		return of, nil
 	}
 	names, _, _ := r.Page(ctx, "", rosterNames) // without names the error is less helpful
-	return &call.Refusal{Kind: call.NotFound, Reason: "TENANT_UNKNOWN",
+	return nil, &call.Refusal{Kind: call.NotFound, Reason: "TENANT_UNKNOWN",
 		Metadata: map[string]string{"tenant": clip(name)},
 		Message: fmt.Sprintf("there is no tenant %q%s; this gateway has %s", clip(name), nearest.Hint(name, names),
 			r.some(ctx))}

@@ -74,8 +74,8 @@ func (a Arguments) appendTo(object []byte, empty bool) []byte {
 	return append(object, '}')
 }
 
-// object returns the arguments as a JSON object.
-func (a Arguments) object() []byte { return a.appendTo([]byte("{"), true) }
+// Object returns the arguments as a JSON object.
+func (a Arguments) Object() []byte { return a.appendTo([]byte("{"), true) }
 
 // Size returns the greatest length of the arguments in JSON: a byte of a name becomes at most six.
 func (a Arguments) Size() (n int) {

@@ -75,7 +75,7 @@ func (e *Entry) Check(at strictyaml.At) {
 		{"arguments", len(e.Arguments) > 0}} {
 		switch {
 		case !of.given || at.Failed():
-		case !e.isExact():
+		case !e.IsExact():
 			at.Fail(of.field, "needs the exact names of a capability and a tool")
 		case manifest.IsFeature(e.Tool):
 			at.Fail(of.field, "is for tools alone; %.128q is not a tool, but a prompt or another feature of an MCP "+
@@ -136,7 +136,7 @@ func CheckAll(at strictyaml.At, all []Toolset, unknown func(tenant string) bool)
 			ofAll++
 		}
 		for j := range i {
-			if s.Name != "" && all[j].hides(s) {
+			if s.Name != "" && all[j].Hides(s) {
 				here.Fail("name", "%s never applies: toolsets[%d] has this name, and is for all of its callers", s.Name,
 					j)
 				break
@@ -152,8 +152,8 @@ func CheckAll(at strictyaml.At, all []Toolset, unknown func(tenant string) bool)
 	}
 }
 
-// hides reports whether no caller gets the toolset o, because s is before it.
-func (s *Toolset) hides(o *Toolset) bool {
+// Hides reports whether no caller gets the toolset o, because s is before it.
+func (s *Toolset) Hides(o *Toolset) bool {
 	covers := func(all, some []string) bool {
 		return len(all) == 0 || len(some) > 0 && !slices.ContainsFunc(some, func(one string) bool {
 			return !slices.Contains(all, one)

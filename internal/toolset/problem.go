@@ -63,7 +63,7 @@ func (e *Entry) mismatch(ctx context.Context, t *manifest.Tool) string {
 		}
 	}
 	if len(e.Arguments) > 0 {
-		switch err := t.Schema.CheckMembers(ctx, e.Arguments.object()); {
+		switch err := t.Schema.CheckMembers(ctx, e.Arguments.Object()); {
 		case errors.As(err, new(*toolschema.Violation)):
 			all = append(all, fmt.Sprintf("the fixed arguments do not match the schema of %s: %v", t.Name, err))
 		case err != nil && ctx.Err() == nil:

@@ -1,43 +1,83 @@
 package toolset
 
 import (
+	"bytes"
 	"cmp"
 	"path"
+	"reflect"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/capgate/capgate/internal/toolschema"
 )
 
-// Sets are the toolsets of a gateway. They are immutable. nil has none.
-type Sets struct {
-	all    []*Set // in the order of the configuration
+// Sets are the toolsets of a gateway, which may change. nil has none.
+type Sets struct{ now atomic.Pointer[sets] }
+
+// sets are toolsets at some time. They are immutable.
+type sets struct {
+	all    []*Set // in the order of precedence
 	byName map[string][]*Set
+	hashed map[tool][]*Set // those with a hash of a tool
 }
 
 // Set is a toolset. It is immutable.
 type Set struct {
-	of    *Toolset
-	exact map[tool]*Entry   // entries with exact names
-	named map[string]*Entry // entries with a name for clients
-	wide  []*Entry          // other entries, in their order
+	of     *Toolset
+	record *Record           // nil for a toolset of the configuration
+	exact  map[tool]*Entry   // entries with exact names
+	named  map[string]*Entry // entries with a name for clients
+	wide   []*Entry          // other entries, in their order
+
+	mu      sync.Mutex
+	schemas map[*Entry]rewritten // the last one of each entry with fixed arguments
 }
+
+// rewritten is a schema without the fixed arguments.
+type rewritten struct{ from, to []byte }
 
 type tool struct{ capability, name string }
 
+// Caller is a caller of toolsets.
+type Caller struct {
+	Tenant, UID string // UID of the tenant; "" for one of the configuration
+	Groups      []string
+}
+
 // New returns the Sets of a configuration, which must not change.
 func New(all []Toolset) *Sets {
-	s := &Sets{byName: map[string][]*Set{}}
+	s := &Sets{}
+	s.now.Store(newSets(fileSets(all)))
+	return s
+}
+
+func fileSets(all []Toolset) (sets []*Set) {
 	for i := range all {
-		one := newSet(&all[i])
-		s.all, s.byName[all[i].Name] = append(s.all, one), append(s.byName[all[i].Name], one)
+		sets = append(sets, newSet(&all[i]))
+	}
+	return sets
+}
+
+func newSets(all []*Set) *sets {
+	s := &sets{all: all, byName: map[string][]*Set{}, hashed: map[tool][]*Set{}}
+	for _, one := range all {
+		s.byName[one.of.Name] = append(s.byName[one.of.Name], one)
+		for of, e := range one.exact {
+			if e.Hash != (toolschema.Hash{}) {
+				s.hashed[of] = append(s.hashed[of], one)
+			}
+		}
 	}
 	return s
 }
 
 func newSet(of *Toolset) *Set {
-	s := &Set{of: of, exact: map[tool]*Entry{}, named: map[string]*Entry{}}
+	s := &Set{of: of, exact: map[tool]*Entry{}, named: map[string]*Entry{}, schemas: map[*Entry]rewritten{}}
 	for i := range of.Tools {
 		e := &of.Tools[i]
-		if !e.isExact() {
+		if !e.IsExact() {
 			s.wide = append(s.wide, e)
 			continue
 		}
@@ -49,13 +89,30 @@ func newSet(of *Toolset) *Set {
 	return s
 }
 
-// Find returns the toolset with a name for a caller of a tenant, in groups; nil: there is none.
-func (s *Sets) Find(name, tenant string, groups []string) *Set {
-	if s == nil {
-		return nil
+// newStored returns a stored toolset.
+func newStored(of *Toolset, r *Record) *Set {
+	if of.Name, of.Tenants = r.Name, nil; r.Tenant != "" {
+		of.Tenants = []string{r.Tenant}
 	}
+	s := newSet(of)
+	s.record = r
+	return s
+}
+
+// load returns the toolsets of now. s may be nil.
+func (s *Sets) load() *sets {
+	if s == nil {
+		return &sets{}
+	}
+	return s.now.Load()
+}
+
+// Find returns the toolset with a name for a caller; nil: there is none.
+func (s *Sets) Find(name string, of Caller) *Set { return s.load().find(name, of) }
+
+func (s *sets) find(name string, of Caller) *Set {
 	for _, one := range s.byName[name] {
-		if one.isFor(tenant, groups) {
+		if one.isFor(of) {
 			return one
 		}
 	}
@@ -63,12 +120,10 @@ func (s *Sets) Find(name, tenant string, groups []string) *Set {
 }
 
 // Of returns the toolsets of a caller, sorted by name.
-func (s *Sets) Of(tenant string, groups []string) (all []*Set) {
-	if s == nil {
-		return nil
-	}
-	for _, one := range s.all {
-		if one.isFor(tenant, groups) && s.Find(one.of.Name, tenant, groups) == one {
+func (s *Sets) Of(of Caller) (all []*Set) {
+	now := s.load()
+	for _, one := range now.all {
+		if one.isFor(of) && now.find(one.of.Name, of) == one {
 			all = append(all, one)
 		}
 	}
@@ -76,12 +131,107 @@ func (s *Sets) Of(tenant string, groups []string) (all []*Set) {
 	return all
 }
 
-// isFor reports whether the callers of a toolset include a caller.
-func (s *Set) isFor(tenant string, groups []string) bool {
-	return (len(s.of.Tenants) == 0 || slices.Contains(s.of.Tenants, tenant)) &&
-		(len(s.of.Groups) == 0 || slices.ContainsFunc(groups, func(g string) bool {
+// All returns all toolsets, in the order of precedence.
+func (s *Sets) All() []*Set { return s.load().all }
+
+// Changed returns the toolsets that have another hash of a tool.
+func (s *Sets) Changed(capability, name string, hash toolschema.Hash) (all []*Set) {
+	for _, one := range s.load().hashed[tool{capability, name}] {
+		if one.Entry(capability, name).Changed(hash, true) {
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+// View is what the callers of each tenant have of toolsets at some time.
+type View struct{ of *sets }
+
+// View returns the View of now.
+func (s *Sets) View() View { return View{s.load()} }
+
+// Changes returns the tenants whose callers may have other toolsets than before; everybody means all tenants.
+func (v View) Changes(before View) (tenants []string, everybody bool) {
+	if v.of == before.of {
+		return nil, false
+	}
+	differ := func(these, others *sets) {
+		kept := map[*Set]bool{}
+		for _, one := range others.all {
+			kept[one] = true
+		}
+		for _, one := range these.all {
+			if kept[one] || slices.ContainsFunc(others.byName[one.of.Name], one.isSame) {
+				continue
+			}
+			if len(one.of.Tenants) == 0 {
+				everybody = true
+			}
+			tenants = append(tenants, one.of.Tenants...)
+		}
+	}
+	differ(v.of, before.of)
+	differ(before.of, v.of)
+	if len(tenants) == 0 && !everybody { // at most in another order
+		everybody = !slices.EqualFunc(v.of.all, before.of.all, (*Set).isSame)
+	}
+	slices.Sort(tenants)
+	return slices.Compact(tenants), everybody
+}
+
+// isSame reports whether callers see no difference between toolsets.
+func (s *Set) isSame(o *Set) bool {
+	return s == o || s.uid() == o.uid() && (s.record == nil) == (o.record == nil) && reflect.DeepEqual(s.of, o.of)
+}
+
+func (s *Set) uid() string {
+	if s.record == nil {
+		return ""
+	}
+	return s.record.UID
+}
+
+// IsFor reports whether a toolset is for callers of a tenant, or for some of them.
+func (s *Set) IsFor(tenant string) bool {
+	return len(s.of.Tenants) == 0 || slices.Contains(s.of.Tenants, tenant)
+}
+
+// isFor reports whether the callers of a toolset include a caller. A stored toolset is for the tenant that set it, and
+// not for a later one of the same name.
+func (s *Set) isFor(of Caller) bool {
+	return s.IsFor(of.Tenant) && (s.record == nil || s.record.Tenant == "" || s.record.UID == of.UID) &&
+		(len(s.of.Groups) == 0 || slices.ContainsFunc(of.Groups, func(g string) bool {
 			return slices.Contains(s.of.Groups, g)
 		}))
+}
+
+// Toolset returns the toolset, which must not change.
+func (s *Set) Toolset() *Toolset { return s.of }
+
+// Source returns where a toolset is from: "file" for the configuration, or "redis".
+func (s *Set) Source() string {
+	if s.record == nil {
+		return "file"
+	}
+	return "redis"
+}
+
+// Record returns the record of a stored toolset; nil for one of the configuration.
+func (s *Set) Record() *Record { return s.record }
+
+// Schema returns the schema of the arguments of an entry's tool without the fixed ones.
+func (s *Set) Schema(e *Entry, schema []byte) []byte {
+	if len(e.Arguments) == 0 || len(schema) == 0 {
+		return schema
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last := s.schemas[e]
+	if !bytes.Equal(last.from, schema) {
+		last = rewritten{schema, e.Schema(schema)}
+		s.schemas[e] = last
+	}
+	return last.to
 }
 
 // Name returns the name of the toolset.

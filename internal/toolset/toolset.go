@@ -43,8 +43,8 @@ type Argument struct {
 	folded string // Name without case
 }
 
-// isExact reports whether an entry names one tool.
-func (e *Entry) isExact() bool { return !isPattern(e.Capability) && !isPattern(e.Tool) }
+// IsExact reports whether an entry names one tool.
+func (e *Entry) IsExact() bool { return !isPattern(e.Capability) && !isPattern(e.Tool) }
 
 // Changed reports whether a tool does not have the hash of its entry. known is false for a tool whose hash is not
 // known. e may be nil.

@@ -127,19 +127,20 @@ func TestFind(t *testing.T) {
 		{"b", "acme", "h", "one"}, {"b", "acme", "x", "two"}, {"b", "globex", "h", "two"}, {"b", "other", "h", ""},
 		{"a", "other", "h", "three"}, {"a", "acme", "g", ""}, {"c", "acme", "g", ""},
 	} {
-		set := sets.Find(c.name, c.tenant, []string{"z", c.group})
+		set := sets.Find(c.name, toolset.Caller{Tenant: c.tenant, Groups: []string{"z", c.group}})
 		if (set != nil) != (c.want != "") || set != nil && !set.Has(c.want) {
 			t.Errorf("%+v: %+v", c, set)
 		}
 	}
 	var names []string
-	for _, set := range sets.Of("acme", []string{"h"}) {
+	for _, set := range sets.Of(toolset.Caller{Tenant: "acme", Groups: []string{"h"}}) {
 		names = append(names, set.Name())
 	}
 	if fmt.Sprint(names) != "[a b]" {
 		t.Errorf("acme has %v", names)
 	}
-	if none := (*toolset.Sets)(nil); none.Find("a", "b", nil) != nil || none.Of("a", nil) != nil {
+	if none := (*toolset.Sets)(nil); none.Find("a", toolset.Caller{}) != nil || none.Of(toolset.Caller{}) != nil ||
+		none.All() != nil || none.Changed("c", "t", toolschema.Hash{}) != nil {
 		t.Error("no toolsets")
 	}
 }
@@ -152,7 +153,7 @@ func TestEntry(t *testing.T) {
 		{Capability: "c*", Tool: "get_*"}, {Capability: "cat", Tool: "*"},
 		{Capability: "cat", Tool: "get_all", Name: "all", Hash: hash}, {Capability: "dog", Tool: "[ab]?c"},
 	}}})
-	set := sets.Find("s", "any", nil)
+	set := sets.Find("s", toolset.Caller{Tenant: "any"})
 	for _, c := range []struct{ capability, tool, want string }{
 		{"cat", "get_all", "get_all"}, {"cat", "get_one", "get_*"}, {"cow", "get_one", "get_*"}, {"cat", "set", "*"},
 		{"cow", "set", ""}, {"cat", "prompts/x", "*"}, {"cow", "prompts/get_x", ""}, {"dog", "axc", "[ab]?c"},

@@ -18,7 +18,7 @@ import (
 var services = map[string][]string{
 	"base.yaml": {"gateway", "catalog", "engines", "approvals", "artifacts", "tenants", "own_calls"},
 	"admin.yaml": {"summary", "calls", "auditlog", "playground", "approvals", "policies", "tenants", "catalog_admin",
-		"registry", "webhooks", "fleets", "usage", "history", "operators"},
+		"registry", "webhooks", "fleets", "usage", "history", "operators", "toolsets"},
 }
 
 func main() {

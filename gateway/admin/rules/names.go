@@ -6,9 +6,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/capgate/capgate/gateway/admin"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/paging"
-	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/policy"
 )
 
@@ -67,40 +67,16 @@ func nameOf(r *policy.Rule, candidate bool) string {
 	return set + "/" + strings.ReplaceAll(about.Encode(), "%2A", policy.Any)
 }
 
-// ofTenant is a request about the rules of a tenant, or global rules.
-type ofTenant interface {
-	GetTenant() string
-	GetGlobal() bool
-}
-
 // tenantOf returns the tenant of a request; empty means global rules.
-func (s *server) tenantOf(ctx context.Context, req ofTenant) (string, error) {
-	if err := checkTenant(req); err != nil {
-		return "", err
-	}
-	if req.GetGlobal() {
-		return "", operator.AllTenants(ctx)
-	}
-	return s.named(ctx, req.GetTenant())
+func (s *server) tenantOf(ctx context.Context, req admin.OfTenant) (string, error) {
+	return admin.TenantOf(ctx, s.Tenants, req, pages.Reason)
 }
 
 // named returns the tenant that a request must name, or the operator's own.
 func (s *server) named(ctx context.Context, name string) (string, error) {
-	name, err := operator.Tenant(ctx, name)
-	if err != nil {
-		return "", err
-	}
-	return s.Tenants.Named(ctx, name)
+	return admin.TenantNamed(ctx, s.Tenants, name)
 }
 
-func checkTenant(req ofTenant) error {
-	switch name := req.GetTenant(); {
-	case req.GetGlobal() && name != "":
-		return invalid("global", "a global rule must not have a tenant")
-	case len(name) > maxName || !utf8.ValidString(name):
-		return invalid("tenant", "it must have at most 256 bytes of UTF-8")
-	}
-	return nil
-}
+func checkTenant(req admin.OfTenant) error { return admin.CheckTenant(req, pages.Reason) }
 
 func invalid(field, text string) error { return call.InvalidField("POLICY_INVALID", field, text) }

@@ -54,11 +54,12 @@ func (s *server) toolsOf(capability string, query search.Query, drifted bool) (t
 	listing, _ := s.catalog.Inspect(capability)
 	for i := range listing.Tools {
 		t := &listing.Tools[i]
-		if drifted && !t.Drifted || !query.Matches(capability, t.Name, t.Description) {
+		changed := len(s.toolsets.Changed(capability, t.Name, t.Hash))
+		if drifted && !t.Drifted && changed == 0 || !query.Matches(capability, t.Name, t.Description) {
 			continue
 		}
 		m := &capgatepb.CatalogTool{Capability: capability, Tool: t.Name, Description: t.Description,
-			Drifted: t.Drifted}
+			Drifted: t.Drifted, ToolsetCount: restjson.Int32(changed)}
 		if t.Recommends {
 			m.RecommendedPolicy = t.Recommended.String()
 		}

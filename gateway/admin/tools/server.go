@@ -12,6 +12,7 @@ import (
 	"github.com/capgate/capgate/internal/lib/restjson"
 	"github.com/capgate/capgate/internal/lib/search"
 	"github.com/capgate/capgate/internal/toolschema"
+	"github.com/capgate/capgate/internal/toolset"
 	"github.com/capgate/capgate/policy/catalog"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
@@ -24,10 +25,13 @@ type Discoverer interface {
 	Discover(ctx context.Context, capability string) error
 }
 
-// New returns the service. log records accepted tools and discoveries; it may be nil. If v is nil, drifted tools are
-// shown without their accepted versions.
-func New(c *catalog.Catalog, d Discoverer, v catalog.Versions, log *audit.Log) admin.Service {
-	s := &server{catalog: c, discoverer: d, versions: v, audit: log}
+// maxToolsets is the maximum number of toolsets that a tool is shown with.
+const maxToolsets = 100
+
+// New returns the service. sets has the toolsets, and log records accepted tools and discoveries; both may be nil. If v
+// is nil, drifted tools are shown without their accepted versions.
+func New(c *catalog.Catalog, d Discoverer, v catalog.Versions, sets *toolset.Sets, log *audit.Log) admin.Service {
+	s := &server{catalog: c, discoverer: d, versions: v, toolsets: sets, audit: log}
 	service := admin.NewService[capgatepb.CatalogAdminServer](s, capgatepb.RegisterCatalogAdminServer,
 		capgatepb.RegisterCatalogAdminHandlerServer)
 	service.Fault = fault
@@ -40,6 +44,7 @@ type server struct {
 	catalog    *catalog.Catalog
 	discoverer Discoverer
 	versions   catalog.Versions
+	toolsets   *toolset.Sets
 	audit      *audit.Log
 }
 
@@ -120,6 +125,17 @@ func (s *server) show(ctx context.Context, capability string) (*capgatepb.Catalo
 			Message: "no capability of that name is configured; GET /v1/capabilities (capgate catalog list) has all"}
 	}
 	entry := entryOf(&listing, true)
+	for i, t := range entry.GetTools() {
+		for _, set := range s.toolsets.Changed(capability, t.GetName(), listing.Tools[i].Hash) {
+			of := &capgatepb.CatalogEntry_ToolsetName{Name: set.Name(), Source: set.Source()}
+			if r := set.Record(); r != nil {
+				of.Tenant = r.Tenant
+			}
+			if t.Toolsets = append(t.Toolsets, of); len(t.GetToolsets()) == maxToolsets {
+				break
+			}
+		}
+	}
 	if s.versions != nil {
 		accepted := s.catalog.AcceptedVersions(ctx, s.versions, capability)
 		for _, t := range entry.GetTools() {

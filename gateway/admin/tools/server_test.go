@@ -11,6 +11,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/toolschema"
+	"github.com/capgate/capgate/internal/toolset"
 	"github.com/capgate/capgate/policy/catalog"
 )
 
@@ -99,7 +100,10 @@ func TestCatalogByJSON(t *testing.T) {
 	d := catalog.NewDiscoverer(c, func(context.Context, catalog.DiscoveryCall) (catalog.Answer, error) {
 		return catalog.Answer{Tools: []byte(`[{"name": "found", "description": "x", "input_schema": {}}]`)}, nil
 	})
-	p := gatewaytest.ServeOperators(t, tools.New(c, d, store.Versions(), nil))
+	sets := toolset.New([]toolset.Toolset{{Name: "sets", Tools: []toolset.Entry{
+		{Capability: "weather", Tool: "get.it-now_1", Hash: toolschema.Hash{1}}, {Capability: "weather", Tool: "other"},
+	}}})
+	p := gatewaytest.ServeOperators(t, tools.New(c, d, store.Versions(), sets, nil))
 	tool, _ := c.Describe("weather", "get.it-now_1")
 	other, _ := c.Describe("weather", "other")
 	accepted := tool.Schema.Hash("one", output(t, "one"))
@@ -110,17 +114,20 @@ func TestCatalogByJSON(t *testing.T) {
 		want               string
 	}{
 		{"GET", "/v1/capabilities", "", 200,
-			`{"capability":"weather","source":"manifest","known":true,"tool_count":2,"drifted_count":1,"drift_guard":true,"tools":[],"name":"capabilities/weather"}`},
+			`{"capability":"weather","source":"manifest","known":true,"tool_count":2,"drifted_count":1,` +
+				`"drift_guard":true,"tools":[],"name":"capabilities/weather"}`},
 		{"GET", "/v1/capabilities?page_size=1", "", 200,
-			`{"capability":"bare","source":"unknown","drift_guard":true,"tools":[],"name":"capabilities/bare"}],"next_page_token":"YmFyZQ"`},
+			`{"capability":"bare","source":"unknown","drift_guard":true,"tools":[],"name":"capabilities/bare"}],` +
+				`"next_page_token":"YmFyZQ"`},
 		{"GET", "/v1/capabilities?page_size=1&page_token=YmFyZQ", "", 200,
-			`{"capability":"dynamic","source":"discovered","drift_guard":true,"tools":[],"name":"capabilities/dynamic"}],"next_page_token":`},
+			`{"capability":"dynamic","source":"discovered","drift_guard":true,"tools":[],` +
+				`"name":"capabilities/dynamic"}],"next_page_token":`},
 		{"GET", "/v1/capabilities?query=WEA", "", 200, `{"capabilities":[{"capability":"weather"`},
 		{"GET", "/v1/capabilities?query=same", "", 200, `{"capabilities":[{"capability":"weather"`},
 		{"GET", "/v1/capabilities?query=none", "", 200, `{"capabilities":[]}`},
 		{"GET", "/v1/tools", "", 200,
 			`{"tools":[{"capability":"weather","tool":"get.it-now_1","description":"another",` +
-				`"recommended_policy":"ask","drifted":true},{"capability":"weather","tool":"other",`},
+				`"recommended_policy":"ask","drifted":true,"toolset_count":1},{"capability":"weather","tool":"other",`},
 		{"GET", "/v1/tools?drifted=true", "", 200, `"total_size":1`},
 		{"GET", "/v1/tools?query=weather+SAME", "", 200, `{"tools":[{"capability":"weather","tool":"other",`},
 		{"GET", "/v1/tools?query=other&capability=bare", "", 200, `{"tools":[]}`},
@@ -134,7 +141,8 @@ func TestCatalogByJSON(t *testing.T) {
 			`{"name":"get.it-now_1","description":"another","recommended_policy":"ask","hash":"` +
 				tool.Hash.String() + `","drifted":true,"input_schema":"{\"type\":\"object\"}","accepted":{"hash":"` +
 				accepted.String() + `","description":"one","input_schema":"{\"type\":\"object\"}",` +
-				`"output_schema":"{\"title\":\"one\"}"},"output_schema":"{\"title\":\"another\"}","unchecked":[]}`},
+				`"output_schema":"{\"title\":\"one\"}"},"output_schema":"{\"title\":\"another\"}","unchecked":[],` +
+				`"toolsets":[{"name":"sets","source":"file"}]}`},
 		{"POST", path, `{"hash":"` + other.Hash.String() + `"}`, 400, "TOOL_CHANGED"},
 		{"POST", path, `{"hash":"12"}`, 400, "CATALOG_INVALID"},
 		{"POST", path, `{}`, 400, "CATALOG_INVALID"},

@@ -48,9 +48,9 @@ type Config struct {
 	// Keys returns the keys of aead.KeyBytes that the replicas share; the first one seals. It may wait until ctx ends.
 	// Without keys, clients get no session and no state.
 	Keys   func(ctx context.Context) [][]byte
-	Tenant func(*http.Request) string   // returns the tenant of a request's caller
-	Groups func(*http.Request) []string // returns the verified groups of a request's caller; optional
-	Unix   func(*http.Request) bool     // reports whether a client is connected to a Unix domain socket; optional
+	Tenant func(*http.Request) string         // returns the tenant of a request's caller
+	Member func(*http.Request) toolset.Caller // returns a request's caller as one of toolsets; optional
+	Unix   func(*http.Request) bool           // reports whether a client is connected to a Unix domain socket; optional
 	// Caller returns the identifier of a request's caller; required with Keys.
 	Caller func(*http.Request) string
 	// Owner returns the UID of a request's tenant, or the network of a client without one; required with Cancel.
@@ -159,8 +159,8 @@ type Handler struct {
 // New returns a Handler.
 func New(cfg Config) *Handler {
 	cfg.MaxBody, cfg.Stall = cmp.Or(cfg.MaxBody, defaultMaxBody), cmp.Or(cfg.Stall, time.Minute)
-	if cfg.Groups == nil {
-		cfg.Groups = func(*http.Request) []string { return nil }
+	if cfg.Member == nil {
+		cfg.Member = func(r *http.Request) toolset.Caller { return toolset.Caller{Tenant: cfg.Tenant(r)} }
 	}
 	cfg.Beat, cfg.Catalog = cmp.Or(cfg.Beat, defaultBeat), chosenTools{cfg.Catalog}
 	if cfg.Features != nil {

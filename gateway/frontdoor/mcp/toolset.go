@@ -45,7 +45,7 @@ func (h *Handler) choose(r *http.Request) (*http.Request, error) {
 	if name == "" {
 		return r, nil
 	}
-	set := h.settings.Load().Toolsets.Find(name, h.cfg.Tenant(r), h.cfg.Groups(r))
+	set := h.settings.Load().Toolsets.Find(name, h.cfg.Member(r))
 	if set == nil {
 		return r, refused(http.StatusNotFound, jsonrpc.CodeInvalidRequest, "TOOLSET_UNKNOWN",
 			fmt.Sprintf("there is no toolset %q for this caller; %s has all tools that it may call", name, Path))
@@ -62,7 +62,7 @@ func (h *Handler) Toolsets(r *http.Request) (names []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, set := range h.settings.Load().Toolsets.Of(h.cfg.Tenant(r), h.cfg.Groups(r)) {
+	for _, set := range h.settings.Load().Toolsets.Of(h.cfg.Member(r)) {
 		names = append(names, set.Name())
 	}
 	return names, nil
@@ -100,8 +100,8 @@ func (h *Handler) toolOf(ctx context.Context, name string) (capability, tool str
 	return capability, tool, true
 }
 
-// fill returns the arguments of a call with those that its toolset fixes, and the name of the toolset if it describes an
-// earlier version of the tool.
+// fill returns the arguments of a call with those that its toolset fixes, and the name of the toolset if it describes
+// an earlier version of the tool.
 func (h *Handler) fill(ctx context.Context, x *exchange, capability, tool string, args []byte) (
 	full []byte, changed string, err error) {
 	set := toolsetOf(ctx)
@@ -169,7 +169,7 @@ func (c chosenTools) Tools(ctx context.Context, from string, visit func(capabili
 		var chosen []Tool
 		for i := range tools {
 			if e := set.Entry(capability, tools[i].Name); e != nil {
-				chosen = append(chosen, c.form(e, capability, tools[i]))
+				chosen = append(chosen, c.form(set, e, capability, tools[i]))
 			}
 		}
 		return len(chosen) == 0 || visit(capability, chosen)
@@ -177,8 +177,8 @@ func (c chosenTools) Tools(ctx context.Context, from string, visit func(capabili
 }
 
 // form returns a tool in the form of its entry.
-func (c chosenTools) form(e *toolset.Entry, capability string, t Tool) Tool {
-	t.Description, t.InputSchema = cmp.Or(e.Description, t.Description), e.Schema(t.InputSchema)
+func (c chosenTools) form(set *toolset.Set, e *toolset.Entry, capability string, t Tool) Tool {
+	t.Description, t.InputSchema = cmp.Or(e.Description, t.Description), set.Schema(e, t.InputSchema)
 	if e.Name != "" {
 		t.Extras = untitled(t.Extras)
 	}

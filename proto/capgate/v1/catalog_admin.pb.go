@@ -149,7 +149,7 @@ type ListCatalogToolsRequest struct {
 	// Words, at most 256 bytes. Each must be part of the capability, or of the tool's name or description, in upper or
 	// lower case; empty: any.
 	Query string `protobuf:"bytes,2,opt,name=query,proto3" json:"query,omitempty"`
-	// Only tools that differ from the accepted version.
+	// Only tools that differ from the accepted version, or from the hash of a toolset.
 	Drifted bool `protobuf:"varint,3,opt,name=drifted,proto3" json:"drifted,omitempty"`
 	// Maximum number of tools, 0 to 1000; 0: 100.
 	PageSize int32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
@@ -295,8 +295,10 @@ type CatalogTool struct {
 	Description       string `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
 	RecommendedPolicy string `protobuf:"bytes,4,opt,name=recommended_policy,json=recommendedPolicy,proto3" json:"recommended_policy,omitempty"`
 	Drifted           bool   `protobuf:"varint,5,opt,name=drifted,proto3" json:"drifted,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// Number of toolsets with another hash of the tool.
+	ToolsetCount  int32 `protobuf:"varint,6,opt,name=toolset_count,json=toolsetCount,proto3" json:"toolset_count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CatalogTool) Reset() {
@@ -362,6 +364,13 @@ func (x *CatalogTool) GetDrifted() bool {
 		return x.Drifted
 	}
 	return false
+}
+
+func (x *CatalogTool) GetToolsetCount() int32 {
+	if x != nil {
+		return x.ToolsetCount
+	}
+	return 0
 }
 
 type ShowCatalogRequest struct {
@@ -813,7 +822,9 @@ type CatalogEntry_Tool struct {
 	// JSON Schema of the result, as JSON text; empty: none. Not in lists.
 	OutputSchema string `protobuf:"bytes,9,opt,name=output_schema,json=outputSchema,proto3" json:"output_schema,omitempty"`
 	// Parts of the schemas that calls are not checked against, each with the reason. Not in lists.
-	Unchecked     []string `protobuf:"bytes,10,rep,name=unchecked,proto3" json:"unchecked,omitempty"`
+	Unchecked []string `protobuf:"bytes,10,rep,name=unchecked,proto3" json:"unchecked,omitempty"`
+	// Toolsets with another hash of the tool, in which calls that would be allowed need approval, by name. At most 100.
+	Toolsets      []*CatalogEntry_ToolsetName `protobuf:"bytes,11,rep,name=toolsets,proto3" json:"toolsets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -918,6 +929,76 @@ func (x *CatalogEntry_Tool) GetUnchecked() []string {
 	return nil
 }
 
+func (x *CatalogEntry_Tool) GetToolsets() []*CatalogEntry_ToolsetName {
+	if x != nil {
+		return x.Toolsets
+	}
+	return nil
+}
+
+// ToolsetName names a toolset.
+type CatalogEntry_ToolsetName struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Its tenant; empty: it is of all tenants, or of the configuration.
+	Tenant string `protobuf:"bytes,2,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// As in Toolset.
+	Source        string `protobuf:"bytes,3,opt,name=source,proto3" json:"source,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CatalogEntry_ToolsetName) Reset() {
+	*x = CatalogEntry_ToolsetName{}
+	mi := &file_capgate_v1_catalog_admin_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CatalogEntry_ToolsetName) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CatalogEntry_ToolsetName) ProtoMessage() {}
+
+func (x *CatalogEntry_ToolsetName) ProtoReflect() protoreflect.Message {
+	mi := &file_capgate_v1_catalog_admin_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CatalogEntry_ToolsetName.ProtoReflect.Descriptor instead.
+func (*CatalogEntry_ToolsetName) Descriptor() ([]byte, []int) {
+	return file_capgate_v1_catalog_admin_proto_rawDescGZIP(), []int{11, 1}
+}
+
+func (x *CatalogEntry_ToolsetName) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *CatalogEntry_ToolsetName) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *CatalogEntry_ToolsetName) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
 // Version is a tool at some time.
 type CatalogEntry_Version struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -931,7 +1012,7 @@ type CatalogEntry_Version struct {
 
 func (x *CatalogEntry_Version) Reset() {
 	*x = CatalogEntry_Version{}
-	mi := &file_capgate_v1_catalog_admin_proto_msgTypes[13]
+	mi := &file_capgate_v1_catalog_admin_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -943,7 +1024,7 @@ func (x *CatalogEntry_Version) String() string {
 func (*CatalogEntry_Version) ProtoMessage() {}
 
 func (x *CatalogEntry_Version) ProtoReflect() protoreflect.Message {
-	mi := &file_capgate_v1_catalog_admin_proto_msgTypes[13]
+	mi := &file_capgate_v1_catalog_admin_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -956,7 +1037,7 @@ func (x *CatalogEntry_Version) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CatalogEntry_Version.ProtoReflect.Descriptor instead.
 func (*CatalogEntry_Version) Descriptor() ([]byte, []int) {
-	return file_capgate_v1_catalog_admin_proto_rawDescGZIP(), []int{11, 1}
+	return file_capgate_v1_catalog_admin_proto_rawDescGZIP(), []int{11, 2}
 }
 
 func (x *CatalogEntry_Version) GetHash() string {
@@ -1014,7 +1095,7 @@ const file_capgate_v1_catalog_admin_proto_rawDesc = "" +
 	"\x05tools\x18\x01 \x03(\v2\x17.capgate.v1.CatalogToolR\x05tools\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x1d\n" +
 	"\n" +
-	"total_size\x18\x03 \x01(\x05R\ttotalSize\"\xac\x01\n" +
+	"total_size\x18\x03 \x01(\x05R\ttotalSize\"\xd1\x01\n" +
 	"\vCatalogTool\x12\x1e\n" +
 	"\n" +
 	"capability\x18\x01 \x01(\tR\n" +
@@ -1022,7 +1103,8 @@ const file_capgate_v1_catalog_admin_proto_rawDesc = "" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12 \n" +
 	"\vdescription\x18\x03 \x01(\tR\vdescription\x12-\n" +
 	"\x12recommended_policy\x18\x04 \x01(\tR\x11recommendedPolicy\x12\x18\n" +
-	"\adrifted\x18\x05 \x01(\bR\adrifted\"4\n" +
+	"\adrifted\x18\x05 \x01(\bR\adrifted\x12#\n" +
+	"\rtoolset_count\x18\x06 \x01(\x05R\ftoolsetCount\"4\n" +
 	"\x12ShowCatalogRequest\x12\x1e\n" +
 	"\n" +
 	"capability\x18\x01 \x01(\tR\n" +
@@ -1048,7 +1130,7 @@ const file_capgate_v1_catalog_admin_proto_rawDesc = "" +
 	"\x15DiscoverToolsResponse\x128\n" +
 	"\n" +
 	"capability\x18\x01 \x01(\v2\x18.capgate.v1.CatalogEntryR\n" +
-	"capability\"\xd6\a\n" +
+	"capability\"\xeb\b\n" +
 	"\fCatalogEntry\x12\x1e\n" +
 	"\n" +
 	"capability\x18\x01 \x01(\tR\n" +
@@ -1068,7 +1150,7 @@ const file_capgate_v1_catalog_admin_proto_rawDesc = "" +
 	" \x01(\tR\apending\x123\n" +
 	"\x05tools\x18\v \x03(\v2\x1d.capgate.v1.CatalogEntry.ToolR\x05tools\x12\x12\n" +
 	"\x04name\x18\f \x01(\tR\x04name\x12\x19\n" +
-	"\bleft_out\x18\r \x01(\tR\aleftOut\x1a\xed\x02\n" +
+	"\bleft_out\x18\r \x01(\tR\aleftOut\x1a\xaf\x03\n" +
 	"\x04Tool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12-\n" +
@@ -1080,7 +1162,12 @@ const file_capgate_v1_catalog_admin_proto_rawDesc = "" +
 	"\baccepted\x18\b \x01(\v2 .capgate.v1.CatalogEntry.VersionR\baccepted\x12#\n" +
 	"\routput_schema\x18\t \x01(\tR\foutputSchema\x12\x1c\n" +
 	"\tunchecked\x18\n" +
-	" \x03(\tR\tunchecked\x1a\x87\x01\n" +
+	" \x03(\tR\tunchecked\x12@\n" +
+	"\btoolsets\x18\v \x03(\v2$.capgate.v1.CatalogEntry.ToolsetNameR\btoolsets\x1aQ\n" +
+	"\vToolsetName\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x16\n" +
+	"\x06source\x18\x03 \x01(\tR\x06source\x1a\x87\x01\n" +
 	"\aVersion\x12\x12\n" +
 	"\x04hash\x18\x01 \x01(\tR\x04hash\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12!\n" +
@@ -1109,7 +1196,7 @@ func file_capgate_v1_catalog_admin_proto_rawDescGZIP() []byte {
 	return file_capgate_v1_catalog_admin_proto_rawDescData
 }
 
-var file_capgate_v1_catalog_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_capgate_v1_catalog_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_capgate_v1_catalog_admin_proto_goTypes = []any{
 	(*ListCatalogRequest)(nil),       // 0: capgate.v1.ListCatalogRequest
 	(*ListCatalogResponse)(nil),      // 1: capgate.v1.ListCatalogResponse
@@ -1124,8 +1211,9 @@ var file_capgate_v1_catalog_admin_proto_goTypes = []any{
 	(*DiscoverToolsResponse)(nil),    // 10: capgate.v1.DiscoverToolsResponse
 	(*CatalogEntry)(nil),             // 11: capgate.v1.CatalogEntry
 	(*CatalogEntry_Tool)(nil),        // 12: capgate.v1.CatalogEntry.Tool
-	(*CatalogEntry_Version)(nil),     // 13: capgate.v1.CatalogEntry.Version
-	(*timestamppb.Timestamp)(nil),    // 14: google.protobuf.Timestamp
+	(*CatalogEntry_ToolsetName)(nil), // 13: capgate.v1.CatalogEntry.ToolsetName
+	(*CatalogEntry_Version)(nil),     // 14: capgate.v1.CatalogEntry.Version
+	(*timestamppb.Timestamp)(nil),    // 15: google.protobuf.Timestamp
 }
 var file_capgate_v1_catalog_admin_proto_depIdxs = []int32{
 	11, // 0: capgate.v1.ListCatalogResponse.capabilities:type_name -> capgate.v1.CatalogEntry
@@ -1133,25 +1221,26 @@ var file_capgate_v1_catalog_admin_proto_depIdxs = []int32{
 	11, // 2: capgate.v1.ShowCatalogResponse.capability:type_name -> capgate.v1.CatalogEntry
 	11, // 3: capgate.v1.AcceptToolResponse.capability:type_name -> capgate.v1.CatalogEntry
 	11, // 4: capgate.v1.DiscoverToolsResponse.capability:type_name -> capgate.v1.CatalogEntry
-	14, // 5: capgate.v1.CatalogEntry.last_success:type_name -> google.protobuf.Timestamp
-	14, // 6: capgate.v1.CatalogEntry.last_failure:type_name -> google.protobuf.Timestamp
+	15, // 5: capgate.v1.CatalogEntry.last_success:type_name -> google.protobuf.Timestamp
+	15, // 6: capgate.v1.CatalogEntry.last_failure:type_name -> google.protobuf.Timestamp
 	12, // 7: capgate.v1.CatalogEntry.tools:type_name -> capgate.v1.CatalogEntry.Tool
-	13, // 8: capgate.v1.CatalogEntry.Tool.accepted:type_name -> capgate.v1.CatalogEntry.Version
-	0,  // 9: capgate.v1.CatalogAdmin.ListCatalog:input_type -> capgate.v1.ListCatalogRequest
-	2,  // 10: capgate.v1.CatalogAdmin.ListCatalogTools:input_type -> capgate.v1.ListCatalogToolsRequest
-	5,  // 11: capgate.v1.CatalogAdmin.ShowCatalog:input_type -> capgate.v1.ShowCatalogRequest
-	7,  // 12: capgate.v1.CatalogAdmin.AcceptTool:input_type -> capgate.v1.AcceptToolRequest
-	9,  // 13: capgate.v1.CatalogAdmin.DiscoverTools:input_type -> capgate.v1.DiscoverToolsRequest
-	1,  // 14: capgate.v1.CatalogAdmin.ListCatalog:output_type -> capgate.v1.ListCatalogResponse
-	3,  // 15: capgate.v1.CatalogAdmin.ListCatalogTools:output_type -> capgate.v1.ListCatalogToolsResponse
-	6,  // 16: capgate.v1.CatalogAdmin.ShowCatalog:output_type -> capgate.v1.ShowCatalogResponse
-	8,  // 17: capgate.v1.CatalogAdmin.AcceptTool:output_type -> capgate.v1.AcceptToolResponse
-	10, // 18: capgate.v1.CatalogAdmin.DiscoverTools:output_type -> capgate.v1.DiscoverToolsResponse
-	14, // [14:19] is the sub-list for method output_type
-	9,  // [9:14] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	14, // 8: capgate.v1.CatalogEntry.Tool.accepted:type_name -> capgate.v1.CatalogEntry.Version
+	13, // 9: capgate.v1.CatalogEntry.Tool.toolsets:type_name -> capgate.v1.CatalogEntry.ToolsetName
+	0,  // 10: capgate.v1.CatalogAdmin.ListCatalog:input_type -> capgate.v1.ListCatalogRequest
+	2,  // 11: capgate.v1.CatalogAdmin.ListCatalogTools:input_type -> capgate.v1.ListCatalogToolsRequest
+	5,  // 12: capgate.v1.CatalogAdmin.ShowCatalog:input_type -> capgate.v1.ShowCatalogRequest
+	7,  // 13: capgate.v1.CatalogAdmin.AcceptTool:input_type -> capgate.v1.AcceptToolRequest
+	9,  // 14: capgate.v1.CatalogAdmin.DiscoverTools:input_type -> capgate.v1.DiscoverToolsRequest
+	1,  // 15: capgate.v1.CatalogAdmin.ListCatalog:output_type -> capgate.v1.ListCatalogResponse
+	3,  // 16: capgate.v1.CatalogAdmin.ListCatalogTools:output_type -> capgate.v1.ListCatalogToolsResponse
+	6,  // 17: capgate.v1.CatalogAdmin.ShowCatalog:output_type -> capgate.v1.ShowCatalogResponse
+	8,  // 18: capgate.v1.CatalogAdmin.AcceptTool:output_type -> capgate.v1.AcceptToolResponse
+	10, // 19: capgate.v1.CatalogAdmin.DiscoverTools:output_type -> capgate.v1.DiscoverToolsResponse
+	15, // [15:20] is the sub-list for method output_type
+	10, // [10:15] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_capgate_v1_catalog_admin_proto_init() }
@@ -1166,7 +1255,7 @@ func file_capgate_v1_catalog_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_capgate_v1_catalog_admin_proto_rawDesc), len(file_capgate_v1_catalog_admin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -7,9 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"reflect"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/capgate/capgate/gateway/admin/watch"
@@ -82,25 +81,16 @@ type Door struct {
 	*mcp.Handler // nil means no MCP
 	tools        toolsOf
 	stop         context.CancelFunc // ends streams of changes
-	named        atomic.Pointer[named]
+	naming       sync.Mutex
+	named        named // guarded by naming
 }
 
-// named holds the settings that the names of tools depend on.
-type named struct {
-	names    *mcp.Names
-	toolsets *toolset.Sets
-}
-
-// Set changes the settings for new requests. Changed names of tools, and toolsets, count as a changed list.
-func (d *Door) Set(s mcp.Settings) {
-	if d.Handler == nil {
-		return
+// uidOf returns the UID of a caller's tenant; "" for one of the configuration.
+func uidOf(caller *tenant.Identity) string {
+	if caller.Settings == nil {
+		return ""
 	}
-	d.Handler.Set(s)
-	now := &named{s.Names, s.Toolsets}
-	if before := d.named.Swap(now); before != nil && !reflect.DeepEqual(before, now) {
-		d.tools.views.renamed()
-	}
+	return caller.Settings.UID()
 }
 
 // Cancel ends a request that was cancelled at another replica, if this one serves it.
@@ -166,15 +156,14 @@ func New(cfg Config, deps Deps) (*Door, error) {
 		Tasks: newTasks(cfg.Approvals, deps.Stored), Questions: cfg.Questions, Levels: cfg.Levels,
 		Session: func(r *http.Request, id string) mcpsession.Key {
 			of := &web.Of(r).Identity
-			key := mcpsession.Key{Tenant: of.Tenant, ID: id}
-			if of.Settings != nil {
-				key.UID = of.Settings.UID()
-			}
-			return key
+			return mcpsession.Key{Tenant: of.Tenant, UID: uidOf(of), ID: id}
 		},
 		Unix:   func(r *http.Request) bool { return web.Of(r).Client.Unix },
 		Tenant: func(r *http.Request) string { return web.Of(r).Identity.Tenant },
-		Groups: func(r *http.Request) []string { return web.Of(r).Identity.Groups() },
+		Member: func(r *http.Request) toolset.Caller {
+			of := &web.Of(r).Identity
+			return toolset.Caller{Tenant: of.Tenant, UID: uidOf(of), Groups: of.Groups()}
+		},
 		Caller: func(r *http.Request) string {
 			identity := &web.Of(r).Identity
 			return strings.Join([]string{identity.Tenant, identity.Key, identity.User, identity.Agent}, "\x00")

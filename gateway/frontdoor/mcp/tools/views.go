@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/capgate/capgate/gateway/frontdoor/mcp"
@@ -83,26 +84,27 @@ type views struct {
 	looks   *semaphore.Semaphore // of tenants
 	look    func(context.Context, *tenant.Identity) (listSums, error)
 
-	mu    sync.Mutex
-	all   map[viewKey]*view // views with streams; bounded by the number of streams
-	names byte              // changes with each change of the names of tools and prompts
+	mu  sync.Mutex
+	all map[viewKey]*view // views with streams; bounded by the number of streams
 }
 
-// renamed notifies all streams that the names of tools and prompts have changed.
-func (s *views) renamed() {
+// renamed notifies the streams of a tenant, or of all for "", that the names of tools and prompts have changed.
+func (s *views) renamed(tenant string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.names++
-	s.changes.Send(ViewChange{})
+	for key, v := range s.all {
+		if tenant == "" || tenant == key.tenant {
+			v.names.Add(1)
+		}
+	}
+	s.changes.Send(ViewChange{Tenant: tenant})
 }
 
-// named adds the names of tools and prompts to their digests.
-func (s *views) named(sums listSums) listSums {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	sums.tools[0] += s.names
-	sums.prompts[0] += s.names
-	return sums
+// named adds the number of changes of names to the digests of tools and prompts.
+func (s listSums) named(names byte) listSums {
+	s.tools[0] += names
+	s.prompts[0] += names
+	return s
 }
 
 // viewKey has the properties of a caller that determine its lists, besides rules and catalog.
@@ -128,6 +130,7 @@ type view struct {
 	due     chan struct{}   // signals that a check is due
 	stop    context.CancelFunc
 	ended   chan struct{}
+	names   atomic.Uint32 // changes with each change of the names of tools and prompts
 
 	changed broadcast.Signal // sent after the first check, and when a list has changed
 	mu      sync.Mutex
@@ -238,12 +241,13 @@ func (s *views) lookAt(ctx context.Context, v *view) {
 		return
 	}
 	defer release()
+	names := v.names.Load() // before the look
 	sums, err := s.look(ctx, &v.caller)
 	v.mu.Lock()
 	changed := false
 	switch {
 	case err == nil:
-		sums = s.named(sums)
+		sums = sums.named(byte(names))
 		changed = !v.looked || v.sums != sums
 		v.looked, v.sums, v.err = true, sums, nil
 	case !v.looked && ctx.Err() == nil:

@@ -1,0 +1,275 @@
+package toolsets
+
+import (
+	"context"
+	"errors"
+
+	"github.com/capgate/capgate/gateway/admin"
+	"github.com/capgate/capgate/internal/audit"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/paging"
+	"github.com/capgate/capgate/internal/lib/restjson"
+	"github.com/capgate/capgate/internal/lib/search"
+	"github.com/capgate/capgate/internal/operator"
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/toolschema"
+	"github.com/capgate/capgate/internal/toolset"
+	"github.com/capgate/capgate/policy/catalog"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+)
+
+// pages sets the page sizes of lists of toolsets.
+var pages = paging.Bounds{Standard: 100, Most: 1000, Reason: "TOOLSET_INVALID"}
+
+// Config configures the service. Toolsets and Catalog are required.
+type Config struct {
+	Toolsets *toolset.Manager
+	Catalog  *catalog.Catalog
+	Versions catalog.Versions // optional; without it, changed tools are shown without their earlier versions
+	Tenants  *tenant.Roster   // nil means only tenant.Default exists
+	More     func() bool      // reports whether there may be fleets that the catalog does not have yet
+	Audit    *audit.Log       // audit log of changes; optional
+}
+
+// New returns the service.
+func New(cfg Config) admin.Service {
+	service := admin.NewService[capgatepb.ToolsetsServer](&server{Config: cfg}, capgatepb.RegisterToolsetsServer,
+		capgatepb.RegisterToolsetsHandlerServer)
+	service.Fault = fault
+	service.Large = map[string]int{capgatepb.Toolsets_SetToolset_FullMethodName: toolset.MaxText}
+	return service
+}
+
+// server implements capgate.v1.Toolsets.
+type server struct {
+	capgatepb.UnimplementedToolsetsServer
+	Config
+}
+
+var refusedInFile = &call.Refusal{Kind: call.FailedPrecondition, Reason: "TOOLSET_IN_FILE",
+	Message: "a toolset of the configuration has this name, and is for these callers; it can be changed only there"}
+
+// ListToolsets implements capgatepb.ToolsetsServer.
+func (s *server) ListToolsets(ctx context.Context,
+	req *capgatepb.ListToolsetsRequest) (*capgatepb.ListToolsetsResponse, error) {
+	page, refusal := pages.Read(req)
+	if refusal != nil {
+		return nil, refusal
+	}
+	query, refusal := search.Read(pages.Reason, req.GetQuery())
+	if refusal != nil {
+		return nil, refusal
+	}
+	v, err := s.viewOf(ctx, req.GetTenant())
+	if err != nil {
+		return nil, err
+	}
+	var all []listed
+	for i, set := range s.Toolsets.Sets().All() {
+		one := listed{v.position(set, i), set}
+		if v.shows(set) && (len(query) == 0 || query.Matches(v.texts(set)...)) &&
+			(!req.GetChanged() || s.message(ctx, v, set, false).GetChangedCount() > 0) {
+			all = append(all, one)
+		}
+	}
+	sortByPosition(all)
+	some, next := paging.Slice(page, all, func(l listed) string { return l.position })
+	resp := &capgatepb.ListToolsetsResponse{NextPageToken: paging.Token(next), TotalSize: restjson.Int32(len(all))}
+	for _, one := range some {
+		resp.Toolsets = append(resp.Toolsets, s.message(ctx, v, one.set, false))
+	}
+	return resp, nil
+}
+
+// named is a request about one toolset.
+type named interface {
+	admin.OfTenant
+	GetName() string
+}
+
+// GetToolset implements capgatepb.ToolsetsServer.
+func (s *server) GetToolset(ctx context.Context, req *capgatepb.GetToolsetRequest) (*capgatepb.GetToolsetResponse,
+	error) {
+	t, err := s.get(ctx, req)
+	return &capgatepb.GetToolsetResponse{Toolset: t}, err
+}
+
+func (s *server) get(ctx context.Context, req named) (*capgatepb.Toolset, error) {
+	of, err := admin.TenantOf(ctx, s.Tenants, req, pages.Reason)
+	if err != nil {
+		return nil, err
+	}
+	v, err := s.viewOf(ctx, of)
+	if err != nil {
+		return nil, err
+	}
+	set, err := s.find(req.GetName(), of)
+	if err != nil {
+		return nil, err
+	}
+	return s.message(ctx, v, set, true), nil
+}
+
+// find returns a toolset: the stored one of a tenant, or else the first that is for its callers.
+func (s *server) find(name, tenant string) (found *toolset.Set, err error) {
+	for _, set := range s.Toolsets.Sets().All() {
+		switch r := set.Record(); {
+		case set.Name() != name:
+		case r != nil && r.Tenant == tenant:
+			return set, nil
+		case found == nil && (tenant == "" && r == nil || set.IsFor(tenant)):
+			found = set
+		}
+	}
+	if found == nil {
+		return nil, refusedUnknown(name)
+	}
+	return found, nil
+}
+
+func refusedUnknown(name string) *call.Refusal {
+	return &call.Refusal{Kind: call.NotFound, Reason: "TOOLSET_UNKNOWN",
+		Message: "there is no toolset " + call.Quote(name) + "; capgate toolsets list, or GET /v1/toolsets, has all"}
+}
+
+// SetToolset implements capgatepb.ToolsetsServer.
+func (s *server) SetToolset(ctx context.Context, req *capgatepb.SetToolsetRequest) (*capgatepb.SetToolsetResponse,
+	error) {
+	r, err := s.recordOf(ctx, req.GetToolset())
+	if err == nil {
+		r.Text, err = textOf(req.GetToolset())
+	}
+	if err == nil {
+		err = s.check(r)
+	}
+	if err == nil {
+		err = s.write(ctx, r, req.GetToolset().GetEtag(), "set")
+	}
+	if err != nil {
+		return nil, err
+	}
+	t, err := s.get(ctx, req.GetToolset())
+	return &capgatepb.SetToolsetResponse{Toolset: t}, err
+}
+
+// recordOf returns a record without text for a toolset that a request names.
+func (s *server) recordOf(ctx context.Context, req named) (*toolset.Record, error) {
+	of, err := admin.TenantOf(ctx, s.Tenants, req, pages.Reason)
+	if err != nil {
+		return nil, err
+	}
+	r := &toolset.Record{Tenant: of, Name: req.GetName(), By: operator.Authenticated(ctx)}
+	if problem := toolset.CheckName(r.Name); problem != "" {
+		return nil, call.InvalidField(pages.Reason, "name", problem)
+	}
+	if of == "" {
+		return r, nil
+	}
+	settings, err := s.Tenants.Settings(ctx, of)
+	if settings != nil {
+		r.UID = settings.UID()
+	}
+	return r, err
+}
+
+// check rejects a toolset that is wrong, or that no caller would get because of one of the configuration.
+func (s *server) check(r *toolset.Record) error {
+	t, err := s.Toolsets.Parse(r.Text)
+	if err != nil {
+		return invalid(err)
+	}
+	if r.Tenant != "" {
+		t.Tenants = []string{r.Tenant}
+	}
+	for _, set := range s.Toolsets.Sets().All() {
+		if set.Record() == nil && set.Toolset().Hides(t) {
+			return refusedInFile
+		}
+	}
+	return nil
+}
+
+func (s *server) write(ctx context.Context, r *toolset.Record, etag, what string) error {
+	err := s.Toolsets.Write(ctx, r, etag)
+	if err == nil {
+		admin.Record(ctx, s.Audit, "toolset."+what, r.Tenant, "toolset", r.Name)
+	}
+	return err
+}
+
+// DeleteToolset implements capgatepb.ToolsetsServer.
+func (s *server) DeleteToolset(ctx context.Context,
+	req *capgatepb.DeleteToolsetRequest) (*capgatepb.DeleteToolsetResponse, error) {
+	of, err := admin.TenantOf(ctx, s.Tenants, req, pages.Reason)
+	if err != nil {
+		return nil, err
+	}
+	r := &toolset.Record{Tenant: of, Name: req.GetName()}
+	switch err = s.write(ctx, r, req.GetEtag(), "deleted"); {
+	case errors.Is(err, toolset.ErrUnknown):
+		if set, _ := s.find(r.Name, of); set != nil && set.Record() == nil {
+			return nil, refusedInFile
+		}
+		return nil, refusedUnknown(r.Name)
+	case err != nil:
+		return nil, err
+	}
+	return new(capgatepb.DeleteToolsetResponse), nil
+}
+
+// AcceptToolsetTool implements capgatepb.ToolsetsServer.
+func (s *server) AcceptToolsetTool(ctx context.Context,
+	req *capgatepb.AcceptToolsetToolRequest) (*capgatepb.AcceptToolsetToolResponse, error) {
+	r, err := s.recordOf(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	set, err := s.find(r.Name, r.Tenant)
+	switch {
+	case err != nil:
+		return nil, err
+	case set.Record() == nil:
+		return nil, refusedInFile
+	case set.Record().Tenant != r.Tenant:
+		return nil, refusedUnknown(r.Name)
+	}
+	hash, ok := toolschema.ParseHash(req.GetHash())
+	if !ok {
+		return nil, call.InvalidField(pages.Reason, "hash", "must be the tool's hash as shown, 64 hexadecimal digits")
+	}
+	t, known := messageOf(set), false
+	for _, e := range t.GetTools() {
+		if e.GetCapability() == req.GetCapability() && e.GetTool() == req.GetTool() && e.GetHash() != "" {
+			e.Hash, known = hash.String(), true
+		}
+	}
+	now, there := s.Catalog.Describe(req.GetCapability(), req.GetTool())
+	switch {
+	case !known:
+		return nil, &call.Refusal{Kind: call.NotFound, Reason: "TOOL_UNKNOWN",
+			Message: "the toolset has no entry with a hash for this tool"}
+	case !there || now.Hash != hash:
+		return nil, &call.Refusal{Kind: call.FailedPrecondition, Reason: "TOOL_CHANGED",
+			Message: "the tool is not known, or has another hash now; look at it again"}
+	}
+	if r.Text, err = textOf(t); err == nil {
+		err = s.write(ctx, r, set.Record().Etag, "tool_accepted")
+	}
+	if err != nil {
+		return nil, err
+	}
+	next, err := s.get(ctx, req)
+	return &capgatepb.AcceptToolsetToolResponse{Toolset: next}, err
+}
+
+// fault returns the refusal for an error of the store.
+func fault(err error) *call.Refusal {
+	switch {
+	case errors.Is(err, toolset.ErrChanged):
+		return &call.Refusal{Kind: call.Aborted, Reason: "TOOLSET_CHANGED", Message: err.Error()}
+	case errors.Is(err, toolset.ErrFull):
+		return &call.Refusal{Kind: call.ResourceExhausted, Reason: "TOOLSETS_FULL", Message: err.Error()}
+	}
+	return &call.Refusal{Kind: call.Unavailable, Reason: "TOOLSETS_UNAVAILABLE",
+		Message: "the store of toolsets is unavailable; repeat the request: " + err.Error()}
+}

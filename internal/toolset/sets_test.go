@@ -1,0 +1,149 @@
+package toolset_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+
+	"github.com/capgate/capgate/internal/lib/changefeed"
+	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/toolset"
+)
+
+// memory is a store that a test controls.
+type memory struct {
+	news toolset.Changes
+	err  error
+}
+
+func (m *memory) Write(context.Context, *toolset.Record, string) error { return nil }
+func (m *memory) Changed(context.Context, changefeed.Position) (toolset.Changes, error) {
+	return m.news, m.err
+}
+func (m *memory) Watch(ctx context.Context, _ func()) { <-ctx.Done() }
+
+// managed returns a Manager of a store, and the number of its changes.
+func managed(store toolset.Store) (*toolset.Manager, *int) {
+	changes := 0
+	return toolset.NewManager(store, func(text []byte) (*toolset.Toolset, error) {
+		of := &toolset.Toolset{}
+		return of, json.Unmarshal(text, of)
+	}, func() { changes++ }, slog.New(slog.DiscardHandler)), &changes
+}
+
+func record(tenant, uid, etag, tool string) *toolset.Record {
+	return &toolset.Record{Tenant: tenant, UID: uid, Name: "s", Etag: etag,
+		Text: []byte(`{"Tools":[{"Capability":"c","Tool":"` + tool + `"}]}`)}
+}
+
+// TestManager: of toolsets with the same name, that of the configuration counts before that of a tenant, and that of a
+// tenant before that of all tenants. Without the store, and with a text that cannot be read, the others stay.
+func TestManager(t *testing.T) {
+	t.Parallel()
+	store := &memory{}
+	m, changes := managed(store)
+	store.news = toolset.Changes{Now: changefeed.Position{Epoch: "e", Version: 1}, Everything: true,
+		Records: []*toolset.Record{record("", "", "1", "global"), record("acme", "u", "2", "own"),
+			{Tenant: "acme", Name: "bad", Text: []byte("{"), Etag: "3"}}}
+	m.Read(t.Context())
+	tool := func(tenant, uid string) string {
+		set := m.Sets().Find("s", toolset.Caller{Tenant: tenant, UID: uid})
+		for _, name := range []string{"global", "own", "next", "filed"} {
+			if set.Entry("c", name) != nil {
+				return name
+			}
+		}
+		return ""
+	}
+	want := func(what string, all ...string) {
+		t.Helper()
+		got := []string{tool("acme", "u"), tool("acme", "later"), tool("other", "")}
+		if fmt.Sprint(got) != fmt.Sprint(all) {
+			t.Errorf("%s: got %v, want %v", what, got, all)
+		}
+	}
+	want("at the start", "own", "global", "global")
+	store.err = errors.New("no answer")
+	m.Read(t.Context())
+	want("without the store", "own", "global", "global")
+	store.err, store.news = nil, toolset.Changes{Now: changefeed.Position{Epoch: "e", Version: 2},
+		Records: []*toolset.Record{record("acme", "u", "4", "next"), {Name: "s"}}}
+	m.Read(t.Context())
+	want("changed", "next", "", "")
+	m.SetFile([]toolset.Toolset{{Name: "s", Tenants: []string{"acme"}, Tools: []toolset.Entry{{Capability: "c",
+		Tool: "filed"}}}})
+	want("with the configuration", "filed", "filed", "")
+	before := *changes
+	m.Read(t.Context())
+	if before != 2 || *changes != before {
+		t.Errorf("%d changes, and then %d", before, *changes)
+	}
+	store.news = toolset.Changes{Now: changefeed.Position{Epoch: "f"}, Everything: true}
+	if m.Read(t.Context()); len(m.Sets().All()) != 1 {
+		t.Errorf("a lost store leaves %d toolsets", len(m.Sets().All()))
+	}
+}
+
+// TestChangesAreOfTenants: only the callers of a changed toolset are notified.
+func TestChangesAreOfTenants(t *testing.T) {
+	t.Parallel()
+	file := func(tool string) []toolset.Toolset {
+		return []toolset.Toolset{{Name: "f", Tenants: []string{"b", "a"}, Tools: []toolset.Entry{{Tool: tool}}},
+			{Name: "g", Tenants: []string{"c"}, Tools: []toolset.Entry{{Tool: "x"}}}}
+	}
+	store := &memory{}
+	m, _ := managed(store)
+	m.SetFile(file("x"))
+	for _, step := range []struct {
+		what     string
+		change   func()
+		tenants  string
+		everyone bool
+	}{
+		{"the same configuration", func() { m.SetFile(file("x")) }, "[]", false},
+		{"another entry", func() { m.SetFile(file("y")) }, "[a b]", false},
+		{"another order", func() {
+			all := file("y")
+			m.SetFile([]toolset.Toolset{all[1], all[0]})
+		}, "[]", true},
+		{"a tenant's", func() {
+			store.news = toolset.Changes{Now: changefeed.Position{Epoch: "e", Version: 1},
+				Records: []*toolset.Record{record("acme", "u", "1", "x")}}
+			m.Read(t.Context())
+		}, "[acme]", false},
+		{"that of all", func() {
+			store.news = toolset.Changes{Now: changefeed.Position{Epoch: "e", Version: 2},
+				Records: []*toolset.Record{record("", "", "2", "x")}}
+			m.Read(t.Context())
+		}, "[]", true},
+	} {
+		before := m.Sets().View()
+		step.change()
+		if tenants, everyone := m.Sets().View().Changes(before); fmt.Sprint(tenants) != step.tenants ||
+			everyone != step.everyone {
+			t.Errorf("%s: %v, %v", step.what, tenants, everyone)
+		}
+	}
+}
+
+// TestSchemasAreKept: the schema of an entry is rewritten once, until its server has another one.
+func TestSchemasAreKept(t *testing.T) { //nolint:paralleltest // it counts allocations
+	args, err := toolset.ParseArguments([]byte(`{"a":1}`))
+	check.Must(t, err)
+	set := toolset.New([]toolset.Toolset{{Name: "s", Tools: []toolset.Entry{{Capability: "c", Tool: "t",
+		Arguments: args}}}}).All()[0]
+	e := set.Entry("c", "t")
+	one, two := []byte(`{"properties":{"a":{},"b":{}}}`), []byte(`{"properties":{"a":{},"c":{}}}`)
+	if got := string(set.Schema(e, one)); got != `{"properties":{"b":{}}}` {
+		t.Error(got)
+	}
+	if n := testing.AllocsPerRun(10, func() { set.Schema(e, one) }); n != 0 {
+		t.Errorf("%v allocations for a known schema", n)
+	}
+	if got := string(set.Schema(e, two)); got != `{"properties":{"c":{}}}` {
+		t.Error(got)
+	}
+}
