@@ -18,7 +18,8 @@ var images = flag.String("images", "", "keep pictures of all screens in this dir
 // paths are all screens: of the console, and of the inbox at the public port.
 func paths() []string {
 	return []string{"/#/", "/#/inbox", "/#/inbox/apr_B", "/#/inbox/history", "/#/fleets",
-		"/#/fleets/mail?span=24h", "/#/tools", "/#/tools/mail", "/#/tools/mail/send_mail", "/#/policies",
+		"/#/fleets/mail?span=24h", "/#/tools", "/#/tools/mail", "/#/tools/mail/send_mail", "/#/toolsets",
+		"/#/toolsets/support/acme", "/#/policies",
 		"/#/policies/candidates", "/#/policies/matrix",
 		"/#/policies/explain",
 		"/#/policies/explain/tenant%3Dacme%26capability%3Dmail%26tool%3Dsend_mail",
@@ -29,6 +30,8 @@ func paths() []string {
 // dialogs are the questions of screens: a path, and the name of the button that asks.
 var dialogs = [][2]string{{"/#/inbox", "Approve"}, {"/#/inbox/apr_B", "Deny"}, {"/#/fleets", "Drain"},
 	{"/#/tools", "Discover"}, {"/#/tools/mail/send_mail", "Accept this version"}, {"/#/policies", "Set a rule"},
+	{"/#/toolsets", "Set a toolset"}, {"/#/toolsets", "Delete"}, {"/#/toolsets/support/acme", "Change"},
+	{"/#/toolsets/support/acme", "Accept this version"},
 	{"/#/policies", "Change"}, {"/#/policies", "Delete"}, {"/#/policies/candidates", "Put in effect"},
 	{"/#/tenants", "Create a tenant"}, {"/#/tenants/acme", "Create a key"}, {"/#/tenants/acme", "Rotate"},
 	{"/#/tenants/acme", "Revoke"}, {"/#/tenants/acme", "Change"}, {"/#/tenants/acme", "Disable"},

@@ -4,6 +4,7 @@ const paths = {
   fleets: "M4 4h16v6H4zM4 14h16v6H4zM8 7h.01M8 17h.01",
   inbox: "M4 4h16l2 9v7H2v-7zM2 13h6l2 3h4l2-3h6",
   tools: "M14 7a4 4 0 0 1 5-4l-3 3 2 2 3-3a4 4 0 0 1-5 5L8 18a2 2 0 0 1-3-3z",
+  toolsets: "M4 5h3v3H4zM10 6.500h10M4 11h3v3H4zM10 12.500h10M4 17h3v3H4zM10 18.500h10",
   connect: "M9 7V3M15 7V3M6 7h12v4a6 6 0 0 1-12 0zM12 17v4",
   policies: "M12 3 4 6v6c0 5 3.5 8 8 9 4.5-1 8-4 8-9V6zM9 12l2 2 4-4",
   tenants: "M9 11a4 4 0 1 0 0-8 4 4 0 0 0 0 8zM2 21c0-4 3-6 7-6s7 2 7 6M16 3a4 4 0 0 1 0 8M18 15c2 .6 4 2.500 4 6",

@@ -12,6 +12,7 @@ import { Policies } from "./policies/Policies";
 import { Sessions } from "./sessions/Sessions";
 import { Tenants } from "./tenants/Tenants";
 import { Tools } from "./tools/Tools";
+import { Toolsets } from "./toolsets/Toolsets";
 import { Webhooks } from "./webhooks/Webhooks";
 import "./screens.css";
 
@@ -33,6 +34,7 @@ export const routes: Route[] = [
   { path: "inbox", title: "Inbox", icon: "inbox", key: "i", screen: Inbox },
   { path: "fleets", title: "Fleets", icon: "fleets", key: "f", screen: Fleets, allTenants: "viewer" },
   { path: "tools", title: "Tools", icon: "tools", key: "o", screen: Tools },
+  { path: "toolsets", title: "Toolsets", icon: "toolsets", key: "t", screen: Toolsets },
   { path: "connect", title: "Connect", icon: "connect", key: "n", screen: Connect },
   { path: "policies", title: "Policies", icon: "policies", key: "p", screen: Policies },
   { path: "tenants", title: "Tenants", icon: "tenants", key: "e", screen: Tenants },

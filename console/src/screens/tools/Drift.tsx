@@ -1,7 +1,7 @@
 // What changed in a tool since it was accepted, and the question before the change is accepted.
 import { useMemo, useState } from "preact/hooks";
 import { post } from "../../api/client";
-import type { CatalogEntry, CatalogTool } from "../../api/types";
+import type { CatalogEntry, Version } from "../../api/types";
 import { Ask, Trouble } from "../../parts/ask";
 import type { Loaded } from "../../parts/load";
 import { Card, Loading } from "../../parts/parts";
@@ -49,7 +49,7 @@ export function Drift({ of: { value, error, reload }, capability, tool, onAccept
       <p class="dim">Calls that would be allowed need approval until this version is accepted.{!may && ` ${why}.`}</p>
       <Trouble problem={error} retry={reload} what="the catalog" />
       {!value && !error && <Loading />}
-      {now && <Difference of={now} />}
+      {now && <Difference was={now.accepted} now={now} />}
       {asked && (
         <Ask title="Accept this version?" verb="Accept" run={accept} onClose={() => ask(false)}>
           <p>
@@ -70,26 +70,32 @@ export function Drift({ of: { value, error, reload }, capability, tool, onAccept
   );
 }
 
-function Difference({ of: t }: { of: CatalogTool }) {
+/** Difference compares a version of a tool, which may be stored no longer, with the one that it has now. */
+export function Difference({ was, now }: { was: Version | undefined; now: Version }) {
   const lines = useMemo(
     () =>
-      t.accepted
+      was
         ? folded([
-            ...diff(t.accepted.description ?? "", t.description ?? ""),
+            ...diff(was.description ?? "", now.description ?? ""),
             { sign: " ", text: "" },
-            ...diff(pretty(t.accepted.input_schema), pretty(t.input_schema)),
-            ...(t.accepted.output_schema || t.output_schema
-              ? [{ sign: " " as const, text: "" }, ...diff(pretty(t.accepted.output_schema), pretty(t.output_schema))]
+            ...diff(pretty(was.input_schema), pretty(now.input_schema)),
+            ...(was.output_schema || now.output_schema
+              ? [{ sign: " " as const, text: "" }, ...diff(pretty(was.output_schema), pretty(now.output_schema))]
               : []),
           ])
         : [],
-    [t],
+    [was, now],
   );
-  if (!t.accepted)
+  if (!was)
     return (
-      <p class="note wait">
-        The accepted version is no longer stored, so there is no comparison. Only its hash is kept.
-      </p>
+      <>
+        <p class="note wait">
+          The accepted version is no longer stored, so there is no comparison. Only its hash is kept.
+        </p>
+        <p>
+          <Untrusted text={now.description} lines most={4000} />
+        </p>
+      </>
     );
   return (
     <ul class="diff" tabIndex={0} aria-label="The accepted version, compared with this one">
