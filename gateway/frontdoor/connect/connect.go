@@ -46,7 +46,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		t.refuseType(w, r)
 		return
 	}
-	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header()["X-Content-Type-Options"] = noSniff
 	out := bodybudget.WriteTimeout(w, h.cfg.Stall)
 	defer out.End()
 	w = out

@@ -15,7 +15,13 @@ import (
 // compressFrom is the minimum length in bytes of compressed messages, for clients that accept compression.
 const compressFrom = 1 << 10
 
-var gzipOnly = []string{"gzip"} //nolint:gochecknoglobals // a constant
+// Common header values.
+//
+//nolint:gochecknoglobals // constants
+var (
+	gzipOnly = []string{"gzip"}
+	noSniff  = []string{"nosniff"}
+)
 
 // acceptsGzip reports whether a client names gzip: the protocols have no weights.
 func acceptsGzip(accept string) bool {

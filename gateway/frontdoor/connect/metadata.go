@@ -42,7 +42,10 @@ func (*Handler) Timeout(r *http.Request) (timeout time.Duration, present bool) {
 // see them.
 func eachMetadata(from http.Header, visit func(name, value string)) error {
 	for name, values := range from {
-		name = strings.ToLower(name)
+		if header.Is(name, header.NoMetadata) { // most headers, whose names need not be converted
+			continue
+		}
+		name = header.MetadataName(name)
 		if header.Is(name, header.NoMetadata) || localgrpc.Reserved(name) {
 			continue
 		}

@@ -77,6 +77,9 @@ func isMilliseconds(v string) bool {
 // milliseconds returns a timeout of Connect, which has at most 10 digits.
 func milliseconds(v string) (timeout time.Duration, ok bool) {
 	const digits = 10
+	if v == "" {
+		return 0, false
+	}
 	ms, err := strconv.ParseUint(v, 10, 63)
 	return time.Duration(ms) * time.Millisecond, err == nil && len(v) <= digits
 }

@@ -158,10 +158,26 @@ func Lookup(name string) Field {
 	return Field{Name: name}
 }
 
-// Is reports whether a header has a use, by itself or by its family. name is the name in metadata.
+// MetadataName returns the name in metadata for a name in http.Header. For known headers it does not allocate.
+func MetadataName(name string) string {
+	if f := byName[name]; f != nil {
+		return f.Metadata
+	}
+	return strings.ToLower(name)
+}
+
+// Is reports whether a header has a use, by itself or by its family. name is the name in http.Header or in metadata.
 func Is(name string, u Use) bool {
-	return Lookup(name).Has(u) ||
-		slices.ContainsFunc(families, func(f Field) bool { return f.Has(u) && strings.HasPrefix(name, f.Metadata) })
+	if f := byName[name]; f != nil && f.Has(u) {
+		return true
+	}
+	for i := range families {
+		f := &families[i]
+		if f.Has(u) && (strings.HasPrefix(name, f.Metadata) || strings.HasPrefix(name, f.Name)) {
+			return true
+		}
+	}
+	return false
 }
 
 // Has reports whether a field has a use.

@@ -1,6 +1,7 @@
 package header_test
 
 import (
+	"net/http"
 	"slices"
 	"testing"
 
@@ -27,6 +28,15 @@ func TestConnect(t *testing.T) {
 	neither := []string{"authorization", "baggage", "idempotency-key", "retry-after", "traceparent", "x-agent-id",
 		"x-api-key", "x-capability-id", "x-request-id", "x-session-id", "x-of-a-tool"}
 	for _, name := range slices.Concat(both, aside, withheld, neither) {
+		canonical := http.CanonicalHeaderKey(name)
+		if got := header.MetadataName(canonical); got != name {
+			t.Errorf("the name of %s in metadata is %s", canonical, got)
+		}
+		for _, use := range []header.Use{header.NoMetadata, header.NoHeader} {
+			if header.Is(canonical, use) != header.Is(name, use) {
+				t.Errorf("%s and %s have different uses", canonical, name)
+			}
+		}
 		if got, want := header.Is(name, header.NoMetadata), slices.Contains(slices.Concat(both, aside),
 			name); got != want {
 			t.Errorf("%s of a request is no metadata: %t", name, got)
