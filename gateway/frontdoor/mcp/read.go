@@ -130,8 +130,11 @@ func (h *Handler) readBody(w http.ResponseWriter, r *http.Request, m *message) e
 		return h.tooLarge()
 	}
 	in := bodybudget.StallTimeout(w, http.MaxBytesReader(w, r.Body, h.cfg.MaxBody), h.cfg.Stall)
-	// One read fills the buffer, and another one detects the end of the body.
-	m.body = make([]byte, 0, min(max(r.ContentLength, 0), maxRetained)+bytes.MinRead)
+	room := int64(bytes.MinRead)
+	if r.ContentLength >= 0 { // one read fills the buffer but one byte, and another one detects the end of the body
+		room = min(r.ContentLength, maxRetained) + 1
+	}
+	m.body = make([]byte, 0, room)
 	err := m.readAll(m.held.Reader(in, copies*r.ContentLength))
 	if err == nil {
 		return nil
