@@ -136,7 +136,7 @@ func plain(w http.ResponseWriter, status int, body string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_, _ = w.Write([]byte(body)) // if the client has left, there is no one to report the error to
+	_, _ = w.Write([]byte(body)) // if the client has left, the error cannot be reported
 }
 
 // readinessBody is the JSON of /readyz. The embedded part is public.
@@ -200,7 +200,7 @@ func (a *admin) readyz(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(answer) // if the client has left, there is no one to report the error to
+	_ = json.NewEncoder(w).Encode(answer) // if the client has left, the error cannot be reported
 }
 
 // newOperators returns the handler of the admin API.

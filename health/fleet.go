@@ -279,7 +279,7 @@ func (r *Replica) retain(ep *endpoint, next *Fleet) {
 	}
 }
 
-// release drops an endpoint that no fleet has any more. Its primary deletes it from the store.
+// release removes an endpoint that is in no fleet. Its primary deletes it from the store.
 func (r *Replica) release(ep *endpoint) {
 	if r.options.Shared && ep.primary == r.self {
 		r.enqueueDeletion(ep.key(Primary))

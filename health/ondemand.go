@@ -6,7 +6,7 @@ import "time"
 // again after a backoff that doubles from minBackoff.
 const (
 	minBackoff   = 100 * time.Millisecond
-	maxWantedGap = 500 * time.Millisecond // between two probes while calls wait, of which the shortest wait sees one
+	maxWantedGap = 500 * time.Millisecond // between two probes while calls wait; the shortest wait includes one
 	wantedFor    = time.Second            // how long a call waits, at least; see Config.WaitForReady
 
 	maxEarly        = 200  // a second: backends that do not run yet

@@ -82,7 +82,7 @@ func (r *Replica) removePeers(now time.Time, gone ...*peer) {
 	r.rebalance(now, func(ep *endpoint) bool { return ep.dropGone(r.live) })
 }
 
-// rebalance lets change alter the roles of every endpoint.
+// rebalance calls change to alter the roles of every endpoint.
 func (r *Replica) rebalance(now time.Time, change func(*endpoint) bool) {
 	for _, f := range r.fleets {
 		for _, ep := range f.endpoints {

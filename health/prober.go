@@ -155,7 +155,7 @@ func (p *Prober) step(ctx context.Context, inFlight *sync.WaitGroup) time.Durati
 	return wait
 }
 
-// withReplica lets f use the replica, then publishes the changes.
+// withReplica calls f with the replica, then publishes the changes.
 func (p *Prober) withReplica(f func(now time.Time)) {
 	p.mu.Lock()
 	f(p.options.Clock())

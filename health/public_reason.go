@@ -18,7 +18,7 @@ func WrongService(words, response string) string {
 // Incomplete returns the reason of a backend that is up, and serves less than its fleet expects.
 func Incomplete(words string) string { return incomplete + words }
 
-// Rejecting returns the reason of a backend that rejects the gateway's own requests, with a status. hint is what to do,
+// Rejecting returns the reason of a backend that rejects the gateway's own requests with a status. hint is the remedy,
 // and response is the backend's own text; both may be "".
 func Rejecting(status, hint, response string) string {
 	if hint != "" {

@@ -110,7 +110,7 @@ type Change struct {
 	ProberOnly  bool         // only the probing replica changed
 }
 
-// Work is what to do next. The result of each part goes to the method in its comment.
+// Work is the work to do next. The result of each part goes to the method in its comment.
 type Work struct {
 	Probes    []*Probe    // OnProbe
 	Released  []*Probe    // no longer needed; to be closed

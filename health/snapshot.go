@@ -32,7 +32,7 @@ type Backend struct {
 	State   State        // Unknown until the first probe has ended
 	Refused bool         // Down, and the last connection was refused: the port is closed
 	Dialect call.Dialect // that answered or is configured; Auto: unknown
-	Reason  string       // why State is what it is; for operators. Callers may read what Told returns
+	Reason  string       // reason of State; for operators. Callers may read the result of Told
 	Since   time.Time    // when State began; zero while Unknown from the start
 	By      string       // the observing replica; empty: unknown, or there are no others
 }

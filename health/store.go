@@ -35,7 +35,7 @@ const Shards = 16
 // ShardOf returns the shard of a capability.
 func ShardOf(capability string) int { return int(hash(capability) % Shards) }
 
-// Heartbeat is what a replica announces about itself.
+// Heartbeat is the announcement of a replica.
 type Heartbeat struct {
 	Replica string // unique; no spaces
 	Digest  Digest
@@ -80,7 +80,7 @@ type Key struct {
 	Role             Role
 }
 
-// Observation is what one replica found out about a backend. It is immutable.
+// Observation is one replica's finding about a backend. It is immutable.
 type Observation struct {
 	State   State
 	Refused bool

@@ -31,7 +31,7 @@ type Backend struct {
 	availability availability
 }
 
-// availability says whether a backend gets calls, and until when it does not.
+// availability returns whether a backend gets calls and, if not, until when.
 type availability struct {
 	failures        atomic.Int32 // consecutive, of calls
 	connectFailures atomic.Int32 // consecutive failed connections

@@ -57,7 +57,7 @@ func (f *Fleet) drain(d drains) {
 // Draining reports whether the backend gets no new calls.
 func (b *Backend) Draining() bool { return b.drained.Load() != nil }
 
-// configured reports whether the configuration lets a member have calls.
+// configured reports whether a member may get calls according to the configuration.
 func (m *member) configured() bool { return m.weight > 0 && !m.Draining() }
 
 // UsableWithout returns the number of usable backends if one more were drained.

@@ -110,8 +110,8 @@ func (f *Fleet) rebuildIfDue(now time.Duration) *picker {
 	return f.rebuild(now)
 }
 
-// candidates returns the backends that probes let have calls. A backend that joins healthy others
-// waits for its first probe, which detects its dialect.
+// candidates returns the backends whose probes permit calls. A backend that joins healthy others waits for its first
+// probe, which detects its dialect.
 func (f *Fleet) candidates(r *hostSet) []member {
 	weighted, healthy := 0, 0
 	seen := false // a probe found a backend healthy

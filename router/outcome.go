@@ -2,7 +2,7 @@ package router
 
 import "time"
 
-// Class is what the end of a call says about its backend.
+// Class is the meaning of the end of a call for its backend.
 type Class uint8
 
 // The classes.
@@ -22,7 +22,7 @@ func (c Class) unconnected() bool { return c == Unreachable || c == Refused }
 
 func (c Class) String() string { return classNames[c] }
 
-// Outcome is what a call reports about its backend.
+// Outcome is the report of a call about its backend.
 type Outcome struct {
 	Class Class
 	// Latency is the time from sending the call to the first byte of the answer. Without an answer it

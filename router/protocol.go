@@ -9,7 +9,7 @@ type Protocol interface {
 	Request(tool string) Request
 }
 
-// Traits are what the path of a call needs to know of a protocol.
+// Traits are the properties of a protocol that matter on the path of a call.
 type Traits struct {
 	Name        string // the value of the field protocol in the configuration
 	Dialects    bool   // backends speak one of Selu's dialects

@@ -13,7 +13,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/contract"
 )
 
-// Shared is what replicas share of health.
+// Shared is the state of health that replicas share.
 type Shared interface {
 	health.Membership
 	health.Store

@@ -9,7 +9,7 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// drainedFleets lets the keeper of drains put them in force.
+// drainedFleets applies drains to the router.
 type drainedFleets struct{ routing *router.Router }
 
 func (f drainedFleets) SetDrains(all []drains.Drain) {

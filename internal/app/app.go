@@ -22,12 +22,12 @@ import (
 	"github.com/capgate/capgate/internal/telemetry"
 )
 
-// App is a process that serves. Its fields are what features share; each feature has its other state for itself.
+// App is a serving process. Its fields are shared by features; each feature keeps its other state itself.
 type App struct {
 	options  Options
 	started  *settings.Settings // of the start
 	replica  string             // unique name of this replica
-	features []feature          // that are built, or were begun
+	features []feature          // built or started
 
 	log       *slog.Logger
 	accessLog *telemetry.AccessLog
@@ -51,7 +51,7 @@ type App struct {
 	gateway   *gateway.Gateway
 }
 
-// Options are what a process takes from its environment.
+// Options configure a process by its environment.
 type Options struct {
 	Log               io.Writer
 	Version, Revision string             // of the program
@@ -61,7 +61,7 @@ type Options struct {
 	HangUp            <-chan os.Signal   // also loads the file; may be nil
 }
 
-// parts are what features add to the gateway while they are built.
+// parts collects what features add to the gateway while they are built.
 type parts struct {
 	gateway.Config
 	first    *fleetplan.Plan               // of the settings of the start

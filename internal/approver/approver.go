@@ -56,9 +56,9 @@ func (a *Approvers) Check(ctx context.Context, s *session.Session) (rights strin
 // inboxScopes are the scopes that count at the inbox.
 const inboxScopes = tenant.Read | tenant.Approve | tenant.Policy
 
-// Identity returns the caller that the person or key of a session is now: of a key with the scope approve, of a person
-// whose claims gave a tenant and that scope, or of one who has the role approver. A request names one tenant; "" and
-// tenant.All stand for all that the person may answer for.
+// Identity returns the caller that the person or key of a session currently is: a key with the scope approve, a person
+// whose claims gave a tenant and that scope, or a person with the role approver. A request names one tenant; "" and
+// tenant.All stand for all tenants for which the person may answer.
 func (a *Approvers) Identity(ctx context.Context, s *session.Session, named string) (identity tenant.Identity,
 	refusal *call.Refusal) {
 	if s.Via == session.ViaKey {
@@ -132,8 +132,8 @@ func (a *Approvers) settle(ctx context.Context, identity *tenant.Identity) (refu
 	return refusal
 }
 
-// several completes the identity of a person who answers for several tenants: those that exist and are enabled. The
-// memory of its requests is accounted to its own tenant, or to the first.
+// several completes the identity of a person that answers for several tenants: the existing and enabled ones. The
+// memory of its requests is charged to its own tenant, or to the first one.
 func (a *Approvers) several(ctx context.Context, identity *tenant.Identity, g grants, tenants []string,
 	own string) *call.Refusal {
 	answers := &tenant.Approver{All: g.all}

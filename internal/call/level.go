@@ -27,5 +27,5 @@ var levelNames = [numLevels]string{"user+agent", "user", "tenant+agent", "tenant
 
 func (l Level) String() string { return levelNames[l] }
 
-// IsLevel says whether a word is the name of a level.
+// IsLevel reports whether a word is the name of a level.
 func IsLevel(word string) bool { return slices.Contains(levelNames[:], word) }

@@ -13,9 +13,9 @@ import (
 // watchAgain is the pause before a command reconnects.
 const watchAgain = time.Second
 
-// again follows a stream until ctx ends, and reports on err when the connection is lost and when it is back. follow
-// calls began when the stream has begun, and resumes after the last event when it is called again. A stream that never
-// began is not repeated.
+// again follows a stream until ctx ends, and reports on err when the connection is lost and restored. follow calls
+// began when the stream has started. When it is called again, it resumes after the last event. A stream that never
+// started is not repeated.
 func again(ctx context.Context, err io.Writer, command string, follow func(began func()) error) error {
 	began, reported := false, false // reported: the disconnection was printed
 	for {

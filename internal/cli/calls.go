@@ -137,7 +137,8 @@ func (c *callsCommand) others(ctx context.Context, client capgatepb.CallsClient,
 	return ""
 }
 
-// stream returns a function for again. It prints the earlier calls once, when the stream has begun, and no call twice.
+// stream returns a function for again. It prints the earlier calls once, when the stream has started, and no call
+// twice.
 func (c *callsCommand) stream(ctx context.Context, client capgatepb.CallsClient) func(began func()) error {
 	f := c.filter
 	req := &capgatepb.WatchCallsRequest{Tenant: f.GetTenant(), Capability: f.GetCapability(), Tool: f.GetTool(),

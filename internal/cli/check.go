@@ -198,7 +198,7 @@ func (c *checker) manifests() {
 	}
 }
 
-// missingConfig returns the error for a configuration that no one named and that is not there; nil: it is.
+// missingConfig returns an error if no configuration is named and the default one does not exist.
 func missingConfig(file string, named bool) error {
 	if _, err := os.Stat(file); named || !errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -14,13 +14,13 @@ const (
 	exitUnreachable = 3 // the gateway, or what it calls, did not answer; a retry may succeed
 )
 
-// callAway is what exitUnreachable means for a call of a tool, and gatewayAway for any other request.
+// callAway describes exitUnreachable for a call of a tool, and gatewayAway for any other request.
 const (
 	callAway    = "the gateway or the backend is unavailable or too slow, or the answer is incomplete"
 	gatewayAway = "the gateway is unavailable or too slow"
 )
 
-// exitHelp is what help says of them, unless a command says more.
+// exitHelp describes the exit statuses in help texts, unless a command has its own description.
 const exitHelp = "0 success; 1 refused; 2 wrong command line; 3 " + gatewayAway + "."
 
 // exitError is an error with the exit status of the command. A nil error was printed before.

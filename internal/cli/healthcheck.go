@@ -14,7 +14,7 @@ credential. A gateway that drains, or cannot serve calls, is unhealthy. On this 
 that --tls-ca trusts may have any name: the one of a gateway seldom has localhost. With --ready it
 reads /readyz of the admin API, at --addr.`
 
-// readiness is the path of the admin API that says whether a gateway is ready.
+// readiness is the path of the admin API that reports whether a gateway is ready.
 const readiness = "/readyz"
 
 // newHealthcheckCommand returns the command capgate healthcheck.

@@ -13,7 +13,7 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// maxKeyName is how long the name of a key of the configuration may be, in bytes.
+// maxKeyName is the maximum length of the name of a key of the configuration, in bytes.
 const maxKeyName = 256
 
 // checkNew rejects settings that are invalid in a configuration.

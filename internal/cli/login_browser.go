@@ -24,7 +24,7 @@ import (
 // signInTime is how long capgate login waits for a person.
 const signInTime = 10 * time.Minute
 
-// signIn lets a person sign in with a browser, which gives this program a code (RFC 8252, RFC 7636).
+// signIn signs a person in with a browser, which passes a code to this program (RFC 8252, RFC 7636).
 func (l *loginCommand) signIn(ctx context.Context, remote bool) error {
 	l.access.anonymous = true
 	if err := l.access.read(); err != nil {

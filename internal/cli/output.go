@@ -52,7 +52,7 @@ func (f *formatValue) Set(v string) error {
 	return nil
 }
 
-// completeOutput lets shells complete --output.
+// completeOutput adds shell completion for --output.
 func completeOutput(c *cobra.Command) {
 	if c.Flags().Lookup("output") != nil {
 		_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions( // it is registered once

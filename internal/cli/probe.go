@@ -67,7 +67,7 @@ func (a *subject) take(addr string) error {
 	return nil
 }
 
-// probeReport is what capgate probe --json prints.
+// probeReport is the output of capgate probe --json.
 type probeReport struct {
 	Address    string          `json:"address"`
 	TLS        bool            `json:"tls"`

@@ -38,8 +38,7 @@ type registrar struct {
 	told     string   // the last logged error
 }
 
-// run registers and renews until ctx ends, when it returns nil, or until that is
-// refused for good.
+// run registers and renews until ctx ends, when it returns nil, or until the gateway rejects that permanently.
 func (r *registrar) run(ctx context.Context) error {
 	for {
 		// Its context is not derived from ctx: the pending response has the lease that has to be withdrawn.

@@ -256,7 +256,7 @@ func (p *gatewayPort) explainRefusal(reason, text string) string {
 	return text
 }
 
-// loginFlag returns the flag that lets capgate login reach the same admin API.
+// loginFlag returns the flag with which capgate login reaches the same admin API.
 func (p *gatewayPort) loginFlag() string {
 	if p.addr == defaultAdmin() {
 		return ""

@@ -27,7 +27,7 @@ type tenantsCommand struct {
 	days                 int32 // of usage
 }
 
-// standardLimits is what --limits takes for those of the configuration.
+// standardLimits is the value of --limits that selects those of the configuration.
 const standardLimits = "default"
 
 // newTenantsCommand returns the command capgate tenants.

@@ -20,7 +20,7 @@ func newVersionCommand(std stdio) *cobra.Command {
 	return c
 }
 
-// versionReport is what capgate version -o json prints.
+// versionReport is the output of capgate version -o json.
 type versionReport struct {
 	Version  string `json:"version"`
 	Commit   string `json:"commit"`

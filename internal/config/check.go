@@ -52,7 +52,7 @@ func checkBackend(v string) string {
 	return checkHostPort(v, "TLS is switched on by the fleet's tls field")
 }
 
-// isURL says whether a backend is reached over HTTP.
+// isURL reports whether a backend is reached over HTTP.
 func isURL(v string) bool {
 	scheme, _, ok := strings.Cut(v, "://")
 	return ok && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https"))

@@ -38,8 +38,8 @@ func (c *Config) Authenticates() bool {
 	return len(o.Keys)+len(o.Certificates)+len(o.People) > 0 || o.Given && (c.Multi || !c.IsAdminLocal()) && !o.Insecure
 }
 
-// Unguarded returns the problem of an admin API that others reach, and of which the file does not say who may use it,
-// or "". A flag of serve may say so.
+// Unguarded returns the problem of an admin API that is not on loopback and has no operators block, or "". A flag of
+// serve may permit it.
 func (c *Config) Unguarded() string {
 	if o := &c.Operators; o.Given || o.Insecure || c.IsAdminLocal() {
 		return ""

@@ -94,7 +94,7 @@ func (f *Fleet) checkAddresses(at strictyaml.At, its *Protocol) {
 	}
 }
 
-// listsTools says whether backends of a protocol have tools.
+// listsTools reports whether backends of a protocol have tools.
 func (c *Config) listsTools(protocol string) bool {
 	return protocol == selu || slices.ContainsFunc(c.protocols, func(p *Protocol) bool {
 		return p.Name == protocol && p.Tools

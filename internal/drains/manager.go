@@ -47,7 +47,7 @@ type Manager struct {
 
 	mu        sync.Mutex
 	active    map[Key]Drain // drains in force here
-	pending   map[Key]bool  // changes that the store lacks: true: begun, false: ended
+	pending   map[Key]bool  // changes that the store lacks: true: started, false: ended
 	view      View          // the latest
 	storeAway bool          // the last exchange failed
 }

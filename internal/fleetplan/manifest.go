@@ -62,8 +62,8 @@ func (p *Planner) listed(f *config.Fleet) *manifest.Manifest {
 		Features: features}
 }
 
-// servedFleet completes a fleet that the process serves. Its backends are those that are probed. secure is TLS as the
-// file has it.
+// servedFleet completes a fleet that the process serves. Its backends are the probed ones. secure is the TLS
+// configuration of the file.
 func servedFleet(f upstream.Fleet, from *config.Fleet, probed *health.Fleet, secure *tls.Config) upstream.Fleet {
 	f.Backends, f.Hosts, f.TLS, f.Assertion = probed.Backends, probed.Hosts, secure, from.Assertion
 	if from.Protocol.Traits().OwnSessions {

@@ -91,7 +91,7 @@ func onlyGRPC(w http.ResponseWriter, _ *http.Request) {
 // Addr returns the address that the Forwarder listens on.
 func (f *Forwarder) Addr() net.Addr { return f.ln.Addr() }
 
-// Run forwards calls until ctx ends, and then lets calls finish for a time. It returns nil if all have.
+// Run forwards calls until ctx ends, and then waits a limited time for running calls. It returns nil if all have ended.
 func (f *Forwarder) Run(ctx context.Context) error {
 	f.log.Info("serving", "listen", f.ln.Addr().String(), "gateway", f.settings.URL, "capability",
 		f.settings.Capability, "session", f.settings.Session)

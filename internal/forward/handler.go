@@ -16,7 +16,7 @@ const (
 	maxRepeats = 3                      // of a read that lost its gateway
 )
 
-// call is what is remembered of a call until it has ended.
+// call is the state of a call until its end.
 type call struct {
 	health  bool // a health check, which is repeated soon
 	read    bool // carrying it out twice does no harm
@@ -39,8 +39,8 @@ type handler struct {
 
 var _ relay.Handler = (*handler)(nil)
 
-// passed are the request headers of callers that a gateway gets, beside those of HTTP/2 and gRPC. Who calls, and what
-// is called, is for the settings to say.
+// passed lists the callers' request headers that are forwarded, in addition to those of HTTP/2 and gRPC. The settings
+// determine the caller and the capability.
 var passed = map[string]bool{
 	"content-type": true, "te": true, "user-agent": true,
 	"traceparent": true, "tracestate": true, "x-request-id": true, "idempotency-key": true,

@@ -56,7 +56,7 @@ func (k *key) reject() {
 
 // follow reads the file again when it has changed, and when a gateway did not accept the key, until ctx ends.
 func (k *key) follow(ctx context.Context, log *slog.Logger, interval time.Duration) {
-	told, readable := "", true // the key of which the log says that it is rejected
+	told, readable := "", true // the key that the log reports as rejected
 	for {
 		rejected := signal.Wait(ctx, k.refused, interval)
 		if ctx.Err() != nil {

@@ -112,7 +112,7 @@ func (t *target) open(c *tunnel) error {
 	return nil
 }
 
-// tunnel is a connection by a proxy. What came behind the proxy's answer is read first.
+// tunnel is a connection through a proxy. Bytes after the proxy's response are read first.
 type tunnel struct {
 	net.Conn
 	limit  *io.LimitedReader

@@ -14,7 +14,7 @@ type refusals struct {
 	next atomic.Int64  // when the log may have another line, ns since 1970
 }
 
-// hints are what a gateway's codes mostly mean (google.rpc.Code).
+// hints describe the usual causes of a gateway's codes (google.rpc.Code).
 var hints = map[uint32]string{
 	5:  "the gateway has no such capability, or the key may not call it",
 	7:  "the key or the policy does not permit the call",

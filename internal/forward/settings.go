@@ -68,7 +68,7 @@ func FromEnvironment(getenv func(string) string) Settings {
 	}
 }
 
-// SettingError is what is wrong with one setting.
+// SettingError describes an invalid setting.
 type SettingError struct {
 	Setting string // its environment variable
 	Problem string

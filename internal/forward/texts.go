@@ -11,8 +11,8 @@ const (
 	codeUnauthenticated   = 16
 )
 
-// notStarted is what a call gets that did not reach a gateway. Selu repeats it, because of the word "connect". The
-// gateway's address is not the caller's business; it is in the log.
+// notStarted is the status of a call that did not reach a gateway. Selu repeats it, because of the word "connect". The
+// text does not have the gateway's address, which is only in the log.
 var notStarted = unstarted(codeUnavailable, "GATEWAY_UNREACHABLE",
 	"cannot connect to the gateway; the call was not started")
 
@@ -23,7 +23,7 @@ func unstarted(code uint32, reason, message string) relay.Status {
 	return relay.Status{Code: code, Message: message, Details: details(code, reason, message)}
 }
 
-// lost is what a call gets that a gateway may have carried out.
+// lost is the status of a call that a gateway may have carried out.
 var lost = mayHaveRun(codeUnavailable, "the gateway was lost during the call")
 
 // mayHaveRun returns the status of a call that a gateway may have carried out. Its text must not contain "connect", and

@@ -53,7 +53,7 @@ func (r *route) record(c *counting) {
 	}
 }
 
-// counting is what the points of a call count.
+// counting describes a call for its series.
 type counting struct {
 	result telemetry.Result
 	bucket int    // of its duration; -1: it reached no backend

@@ -10,7 +10,7 @@ import (
 	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
-// Kind is what a series counts.
+// Kind is the kind of a series.
 type Kind string
 
 // The kinds.
@@ -24,7 +24,7 @@ const (
 // Other is the name of the tools, backends and tenants that are not counted apart.
 const Other = "other"
 
-// Series is what is counted apart.
+// Series identifies a separately counted fleet, backend, tool or tenant.
 type Series struct {
 	Kind  Kind
 	Group string // capability; "" for a tenant
@@ -56,8 +56,7 @@ func ParseField(field string) (s Series, ok bool) {
 	return Series{Kind: Kind(parts[0]), Group: parts[1], Name: parts[2]}, true
 }
 
-// Others returns the series that takes what is not counted apart from a kind, and a capability for its tools and
-// backends.
+// Others returns the series for everything of a kind, or of a capability's tools and backends, that has no series.
 func (s Series) Others() Series {
 	switch s.Kind {
 	case Backend, Tool:

@@ -14,7 +14,7 @@ import (
 const (
 	// stepTimeout is the timeout of one operation of the store.
 	stepTimeout = 5 * time.Second
-	// retryFor is how long the result of a call is retried at the store.
+	// retryFor is the time for which a failed write of a call's result to the store is retried.
 	retryFor  = time.Minute
 	firstWait = 50 * time.Millisecond
 	lastWait  = 2 * time.Second

@@ -38,7 +38,7 @@ func (o *Options) setDefaults() {
 	o.MaxAnswer, o.MaxKeys, o.Calls = cmp.Or(o.MaxAnswer, 64<<10), cmp.Or(o.MaxKeys, 10_000), cmp.Or(o.Calls, 10_000)
 }
 
-// Outcome says whether a call was executed.
+// Outcome describes whether a call was executed.
 type Outcome uint8
 
 // The values of Ended. The zero value is the safe one.

@@ -39,7 +39,8 @@ func audienceOf(meta json.RawMessage) audience {
 	return audience{true, !slices.Contains(all, "model"), !slices.Contains(all, "app")}
 }
 
-// HasApp reports whether the tool has an app, or says for whom it is. The extras are those that Sound returns, or nil.
+// HasApp reports whether the tool has an app, or is visible only to apps or models. The extras are those that Sound
+// returns, or nil.
 func (e *Extras) HasApp() bool { return e != nil && e.audience.app }
 
 // ForModels reports whether models may see the tool.

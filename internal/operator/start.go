@@ -17,7 +17,7 @@ import (
 // StartPrefix begins the token that a process prints at its start, so that people and secret scanners recognize one.
 const StartPrefix = "cgstart_"
 
-// SessionPrefix begins the credential of a program that a person has let in.
+// SessionPrefix begins the credential of a program that a person has authorized.
 const SessionPrefix = "cgsession_"
 
 // NewStartToken returns a token of 256 bits.

@@ -10,7 +10,7 @@ const (
 	reported    = 3  // lines of a report: the tenants with the most shed calls of a limit
 )
 
-// shed is what a limit has shed of a tenant since the last report.
+// shed counts the calls of a tenant that a limit has shed since the last report.
 type shed struct {
 	tenant string
 	limit  Limit

@@ -67,7 +67,7 @@ type Shedder struct {
 // Usage is the used part of each limit, 1 being all of it; 0 without a limit.
 type Usage struct{ InFlight, Memory, Delay float64 }
 
-// Use is what a tenant uses, in bytes.
+// Use is the memory use of a tenant, in bytes.
 type Use struct {
 	Doors int64 // bodies and results that the doors hold: work that is not finished
 	Held  int64 // memory, that of Doors included

@@ -28,7 +28,7 @@ type Owner struct {
 type Name struct {
 	Per, Capability, Tool string // as in tenant.Limit, "" for any; all "": the tenant's calls
 	Value                 string // the user, agent or capability of a limit per value
-	Others                bool   // it is of all values without scopes of their own
+	Others                bool   // covers all values without their own scope
 }
 
 // Demand is a replica's demand and report of a scope.

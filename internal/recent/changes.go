@@ -28,7 +28,7 @@ type Change struct {
 	Replica string    `json:"r"`
 }
 
-// Target is what a change is about.
+// Target is the object of a change.
 type Target struct {
 	Name  string `json:"n"`
 	Value string `json:"v"`

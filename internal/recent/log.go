@@ -210,7 +210,7 @@ func (l *Log) self(now time.Time) Replica {
 	return r
 }
 
-// batch takes what is to be published. sent has the sequence numbers of its calls by their slots.
+// batch takes the unpublished calls and changes. sent has the sequence numbers of its calls by their slots.
 func (l *Log) batch(now time.Time) (b *Batch, sent map[int32]uint64) {
 	b, sent = &Batch{}, map[int32]uint64{}
 	var slots []slot

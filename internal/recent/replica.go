@@ -10,7 +10,7 @@ import (
 // of a thousand replicas.
 const fresh = 35 * time.Second
 
-// Replica is what a replica says of itself.
+// Replica describes a replica.
 type Replica struct {
 	ID       string    `json:"id"`
 	Version  string    `json:"version"`

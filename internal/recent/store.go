@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Batch is what a replica publishes at once.
+// Batch is one publication of a replica.
 type Batch struct {
 	Calls   []Call
 	Minutes map[int64]map[string]Counts // what to add, by minute and tenant

@@ -152,8 +152,8 @@ func (t *Tenants) dropKey(ctx context.Context, of, uid, id string) error {
 	})
 }
 
-// deleteKeys deletes the keys of a tenant that is being deleted. Replicas are told of each key: otherwise they would
-// know it for a while, and accept it for a tenant of the file that gets this id next.
+// deleteKeys deletes the keys of a tenant that is being deleted. It notifies replicas of each key: otherwise they would
+// cache it for a while, and accept it for a tenant of the file that later gets the same id.
 func (t *Tenants) deleteKeys(ctx context.Context, of, uid string) error {
 	for after := ""; ; {
 		ids, next, err := t.page(ctx, t.recordKeys(of)[1], after, 100)

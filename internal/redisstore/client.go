@@ -17,7 +17,7 @@ type client struct {
 
 func (s *Store) client(p Purpose) client { return client{s, p} }
 
-// do lets f send commands, all within Config.Timeout, with the context that it gets.
+// do calls f, which sends commands with the context that it receives, all within Config.Timeout.
 func (c client) do(ctx context.Context, f func(ctx context.Context, r redis.Cmdable) error) error {
 	ctx, cancel := withPurpose(ctx, c.purpose, c.store.cfg.Timeout)
 	defer cancel()
@@ -68,7 +68,7 @@ func (c client) malformed(key string) {
 // purposeKey is the context key of the bound of commands.
 type purposeKey struct{}
 
-// bound is what commands are for, and when they time out, whatever the caller's deadline is.
+// bound holds the purpose of commands, and their timeout, independent of the caller's deadline.
 type bound struct {
 	purpose Purpose
 	ends    time.Time // zero: never

@@ -55,7 +55,7 @@ func greet(ctx context.Context, c *redis.Conn) error {
 	return ping.Err()
 }
 
-// access is what new connections use, besides the URL.
+// access holds the settings of new connections other than the URL.
 type access struct {
 	tls      *tls.Config // nil: cleartext
 	username string

@@ -75,7 +75,7 @@ func (h hook) process(ctx context.Context, n int, send func() error) error {
 	return err
 }
 
-// send lets f send commands, and records in the breaker of their server what the result says of it.
+// send calls f, which sends commands, and records the result in the breaker of their server.
 func (s *Store) send(ctx context.Context, b *breaker, f func() error) error {
 	epoch, stalled := b.epoch(), s.cfg.Stalled()
 	err := f()

@@ -59,7 +59,7 @@ func (p *Policies) DeleteTool(ctx context.Context, capability, tool string) erro
 
 var deleteEndedScript = newScript("policies_delete_ended")
 
-// deleteEnded deletes a rule that has ended. It decides nothing any more, so that a failure does no harm.
+// deleteEnded deletes a rule that has ended. The rule has no effect, so a failure does no harm.
 func (p *Policies) deleteEnded(ctx context.Context, tenant string, n policy.Name, text string) {
 	_ = p.run(ctx, deleteEndedScript, p.ruleKeys(tenant, n), ruleField(n), text).Err()
 }

@@ -53,7 +53,7 @@ func (r *Recent) Publish(ctx context.Context, b *recent.Batch, keep int) error {
 		args = append(args, flow, fmt.Sprintf("%s:%016x:%s", flow, c.Ended.UnixMicro(), c.ID), c.ID, text)
 		texts[i] = text
 	}
-	if len(texts) > 0 { // an array of them, for those who watch
+	if len(texts) > 0 { // an array of them, for watchers
 		args[3] = slices.Concat([]byte("["), bytes.Join(texts, []byte(",")), []byte("]"))
 	}
 	args = append(args, len(b.Changes))

@@ -46,7 +46,7 @@ func (c client) runReplicated(
 	return r
 }
 
-// onMaster lets f use one connection to the server that has a key.
+// onMaster calls f with one connection to the server that has a key.
 func (c client) onMaster(ctx context.Context, key string, f func(*redis.Conn) error) error {
 	lend := func(node interface{ Conn() *redis.Conn }) error {
 		conn := node.Conn()

@@ -45,7 +45,7 @@ func (p *Policies) mayHaveRules(ctx context.Context, tenant string) (is bool, er
 	return is, err
 }
 
-// rulesErased tells all replicas that a tenant has no rules any more.
+// rulesErased notifies all replicas that a tenant has no rules.
 func (p *Policies) rulesErased(ctx context.Context, tenant string) error {
 	// No rule has this name, so replicas drop all that they have cached.
 	if err := p.publishChange(ctx, policy.Change{Name: policy.Name{User: policy.Any}}); err != nil {

@@ -46,7 +46,7 @@ func (s *Store) undo(
 	}()
 }
 
-// endUndos waits for all that run, and lets no other begin.
+// endUndos waits for all running undos, and prevents new ones.
 func (s *Store) endUndos() {
 	for range cap(s.undos) {
 		s.undos <- struct{}{}

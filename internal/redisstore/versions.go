@@ -10,10 +10,10 @@ import (
 	"github.com/capgate/capgate/policy/catalog"
 )
 
-// versionsTTL is the lifetime of the versions of a capability that no replica knows any more.
+// versionsTTL is the lifetime of the versions of a capability that no replica has.
 const versionsTTL = 90 * 24 * time.Hour
 
-// Versions stores the accepted versions of tools. It is a catalog.Versions. Whoever reads them compares their hashes.
+// Versions stores the accepted versions of tools. It is a catalog.Versions. Readers must compare the hashes.
 type Versions struct{ client }
 
 // Versions returns the store of tools' versions.

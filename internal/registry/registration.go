@@ -80,7 +80,7 @@ type Rules struct {
 	Tenants        bool            // there are tenants: a session belongs to one
 }
 
-// Permissions is what backends that register themselves may do.
+// Permissions determines what backends that register themselves may do.
 type Permissions struct {
 	// Addresses that are permitted although they are loopback, link-local, cloud metadata, multicast or reserved.
 	Allow []netip.Prefix `yaml:"allow"`

@@ -9,7 +9,7 @@ type counts struct {
 	lookupsFailed, readsFailed, writesFailed, ignored atomic.Int64
 }
 
-// Stats are what metrics tell of a Registry.
+// Stats holds the metrics of a Registry.
 type Stats struct {
 	DNS, Registered int           // members by source
 	LookupsFailed   int64         // looks at a name without a full answer, so far

@@ -20,7 +20,7 @@ type Kind string
 const (
 	Admin Kind = "admin" // the admin API and the console
 	Inbox Kind = "inbox" // approvals at the public port
-	// Program is the admin API, for a program that a person has let in. It is no cookie.
+	// Program is the admin API, for a program that a person has authorized. It is not a cookie.
 	Program Kind = "program"
 )
 

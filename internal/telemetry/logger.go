@@ -5,7 +5,7 @@ import (
 	"log/slog"
 )
 
-// LogConfig is what the gateway logs.
+// LogConfig configures the gateway's log.
 type LogConfig struct {
 	// Least level of the lines.
 	Level slog.Level `yaml:"level" default:"info"`

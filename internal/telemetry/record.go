@@ -22,7 +22,7 @@ var outcomeNames = [numOutcomes]string{"", "success", "tool_error", "incomplete"
 
 func (o Outcome) String() string { return outcomeNames[o] }
 
-// Record is one finished call. Its Summary is what logs, lists and traces say of it.
+// Record is one finished call. Its Summary is its description in logs, lists and traces.
 type Record struct {
 	Call       *call.Call         // never nil
 	Capability *CapabilityMetrics // from Metrics.Capability; nil when no fleet is known for the call
@@ -54,7 +54,7 @@ type Record struct {
 	Shed      bool          // rejected because of overload
 	ShedBy    string        // the limit of overload that rejected it, one of shedLimits
 	Quiet     bool          // counted, but not logged
-	Page      bool          // request of a page for people, such as the inbox of someone who is signed out; no call
+	Page      bool          // request of a page for people, such as the inbox without a sign-in; not a call
 	Replayed  bool          // repeated with its idempotency key, and got the first call's response
 	Gateway   bool          // made by the gateway itself
 	InFlight  bool          // Begin counted the call as in flight at Capability and Tenant

@@ -66,7 +66,7 @@ type cachedKey struct {
 	stored   bool        // the key is from the store
 	of       *Keys       // Keys that the key is from; nil: it is from the store
 	settings *Settings   // settings of the tenant, if that is in the configuration
-	removed  atomic.Bool // of does not have the key any more
+	removed  atomic.Bool // of no longer has the key
 	verified atomic.Pointer[[sha256.Size]byte]
 }
 

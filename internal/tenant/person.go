@@ -22,13 +22,13 @@ type Person struct {
 	Approver *Approver // what it may answer, if that is approvals of several tenants; nil: those of its tenant
 }
 
-// Approver is what a person of several tenants may answer. It is immutable.
+// Approver determines what a person of several tenants may answer. It is immutable.
 type Approver struct {
 	All     Scopes       // for all tenants; 0: it sees those of Tenants alone
 	Tenants []ApproverOf // further scopes for one tenant each, sorted by its id
 }
 
-// ApproverOf is what an Approver may do for one tenant.
+// ApproverOf determines what an Approver may do for one tenant.
 type ApproverOf struct {
 	Settings *Settings
 	Scopes   Scopes

@@ -13,7 +13,7 @@ type Proof struct {
 // credentialWords is the number of words that hold an API key.
 const credentialWords = (credentialLen + 7) / 8
 
-// wordsOf returns an API key, of which the last word is padded.
+// wordsOf returns an API key as words. The last one is padded.
 func wordsOf(credential string) (words [credentialWords]uint64) {
 	var text [credentialWords * 8]byte
 	copy(text[:], credential)

@@ -8,7 +8,7 @@ const (
 	APIKeyHeader        = "x-api-key"     // the credential alone
 )
 
-// Shown is what a request shows to authenticate itself.
+// Shown is the kind of credential that a request shows.
 type Shown uint8
 
 // The kinds of Shown.

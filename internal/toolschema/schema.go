@@ -40,10 +40,10 @@ type Schema struct {
 	size      int
 }
 
-// Compile parses a JSON Schema strictly. The error is for its author, and contains the problem and its place. A
-// schema without $schema is of draft 2020-12, or else of the older draft of which it is a valid schema, without rules
-// that came later. A schema that is too costly to check is rejected: a value would be checked against thousands of
-// subschemas, a subschema applies itself without end, or a pattern is too large.
+// Compile parses a JSON Schema strictly. The error is for its author, and contains the problem and its place. A schema
+// without $schema is of draft 2020-12, or else of the older draft of which it is a valid schema, without later rules. A
+// schema that is too costly to check is rejected: a value would be checked against thousands of subschemas, a subschema
+// applies itself without end, or a pattern is too large.
 func Compile(text []byte) (*Schema, error) {
 	s, doc, err := parse(text)
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Secrets is the part of a schema that applies to one value: it says whether the value is a secret. nil is that of a
-// value about which the schema says nothing. It is immutable.
+// Secrets is the part of a schema that applies to one value. It determines whether the value is a secret. nil stands
+// for a value without a schema. It is immutable.
 type Secrets struct {
 	root map[string]any
 	all  []map[string]any // the subschemas that apply, or may apply, to the value

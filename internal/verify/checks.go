@@ -105,15 +105,15 @@ func (v *verifier) mismatch(ctx context.Context, session string, other attempt) 
 	return v.try(ctx, other).refused("APPROVAL_MISMATCH", "APPROVAL_UNKNOWN")
 }
 
-// somebody is the name of the other user and the other agent.
-const somebody = "capgate-verify-somebody-else"
+// otherName is the name of the other user and the other agent.
+const otherName = "capgate-verify-other"
 
 func (v *verifier) checkUser(ctx context.Context) (result, why string) {
-	return v.checkIdentity(ctx, "user", attempt{user: somebody}, (*capgatepb.Approval).GetUser)
+	return v.checkIdentity(ctx, "user", attempt{user: otherName}, (*capgatepb.Approval).GetUser)
 }
 
 func (v *verifier) checkAgent(ctx context.Context) (result, why string) {
-	return v.checkIdentity(ctx, "agent", attempt{agent: somebody}, (*capgatepb.Approval).GetAgent)
+	return v.checkIdentity(ctx, "agent", attempt{agent: otherName}, (*capgatepb.Approval).GetAgent)
 }
 
 // checkIdentity finds out first whether the caller may assert an identity: the gateway ignores it otherwise.
@@ -125,7 +125,7 @@ func (v *verifier) checkIdentity(ctx context.Context, what string, other attempt
 	if err != nil {
 		return NotChecked, err.Error()
 	}
-	if of(found) != somebody {
+	if of(found) != otherName {
 		return NotChecked, "the caller's credential may not assert another " + what
 	}
 	return v.mismatch(ctx, what, other)

@@ -40,7 +40,7 @@ type Config struct {
 	Call      Call
 	// Credential returns a context with the caller's credential; nil: calls have none.
 	Credential func(context.Context) context.Context
-	WaitExpiry time.Duration // how long the checks may wait for approvals to expire; 0: not at all
+	WaitExpiry time.Duration // maximum wait for approvals to expire; 0 skips these checks
 	Waiting    func(time.Duration)
 }
 

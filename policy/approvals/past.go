@@ -29,7 +29,7 @@ const (
 	PastApproved          // whether or not the call was made
 	PastDenied            // by a person
 	PastExpired           // without an answer
-	PastWithdrawn         // no answer was needed any more
+	PastWithdrawn         // an answer is no longer needed
 )
 
 var outcomeNames = [...]string{"", "approved", "denied", "expired", "withdrawn"}

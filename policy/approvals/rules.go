@@ -41,7 +41,7 @@ type AnswerRule struct {
 	Escalate Escalation `yaml:"escalate"`
 }
 
-// Escalation lets further groups answer after a time. The zero value lets none.
+// Escalation permits members of further groups to answer after a time. The zero value permits none.
 type Escalation struct {
 	// Time after the call.
 	After time.Duration `yaml:"after" min:"1s" max:"24h" required:""`
@@ -95,7 +95,7 @@ type Terms struct {
 func (k *Service) terms(a *Approval) *Terms {
 	r := k.AnswerRule(a.Tenant, a.Capability, a.Tool)
 	t := &Terms{Groups: r.Groups, Answers: max(r.Answers, 1), Reason: r.Reason, MaxValidity: r.MaxValidity,
-		Self: byBackend(a.Level)} // an engine asks the user who talks with it
+		Self: byBackend(a.Level)} // an engine asks its own user
 	if r.Self != nil {
 		t.Self = *r.Self
 	}
@@ -111,7 +111,7 @@ func (k *Service) terms(a *Approval) *Terms {
 	return t
 }
 
-// String describes the rule in words, for people who may not answer an approval.
+// String describes the rule for people that may not answer an approval.
 func (r *AnswerRule) String() string {
 	text := "answered by any approver"
 	if len(r.Groups) > 0 {

@@ -60,7 +60,7 @@ type StoredAnswer struct {
 
 	// of the answer as a whole
 	By, Comment string
-	Names       []string // of all people who answered so, as in By
+	Names       []string // of all people that have answered, as in By
 	Remember    Remember
 	ValidFor    time.Duration // for session and always; 0: no end
 }

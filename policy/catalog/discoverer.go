@@ -59,7 +59,7 @@ type fleet struct {
 	first   bool          // no discovery was made or found since this replica first saw it healthy
 	due     time.Time
 	changed time.Time           // when a change is or was looked at
-	pending bool                // that discovery has not begun
+	pending bool                // discovery has not started
 	changes *tokenbucket.Bucket // discoveries because of changes
 	busy    bool
 	failed  int // consecutive discoveries

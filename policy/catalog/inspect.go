@@ -36,7 +36,7 @@ type Listing struct {
 	Pending    string          // why the manifest's tools are not published yet; "": they are
 }
 
-// Inspect returns what is known of a capability, if it has a fleet.
+// Inspect returns the state of a capability, if it has a fleet.
 func (c *Catalog) Inspect(id string) (Listing, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -29,8 +29,8 @@ func (o *owner) has(c *recent.Call) bool {
 		(o.whole || is(o.user, c.User) && is(o.agent, c.Agent))
 }
 
-// sees reports whether the listener of a caller shows a call: one of a capability has the calls of that capability, and
-// those without a capability that came in there.
+// sees reports whether the listener of a caller shows a call: a listener of one capability shows the calls of that
+// capability, and those without a capability that arrived at the listener.
 func (o *owner) sees(c *recent.Call) bool {
 	if o.at == nil || o.at.Capability == "" {
 		return true

@@ -250,7 +250,8 @@ func (q *Queue) await(ctx context.Context, w *waiter) error {
 	return err
 }
 
-// free lets a waiter be used again, unless a queue has it still. The caller has waited and does not use it any more.
+// free makes a waiter reusable, unless a queue still has it. The caller must have waited and must not use it
+// afterwards.
 func (w *waiter) free() {
 	if !w.left {
 		waiters.Put(w)

@@ -13,7 +13,7 @@ import (
 	"github.com/capgate/capgate/internal/tenant/token"
 )
 
-// People decides who may use a port.
+// People determines which people may use a port.
 type People interface {
 	// Key returns the session of the holder of a key. It may wait until ctx ends.
 	Key(ctx context.Context, key string) (*session.Session, *call.Refusal)

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Range is what a request accepts, with a weight (RFC 9110 §12.4.2): a media type, a content coding, or a wildcard.
+// Range is an accepted media type, content coding or wildcard, with its weight (RFC 9110 §12.4.2).
 type Range struct {
 	Name   string  // in lower case
 	Weight float64 // from 0, which means "not acceptable", to 1

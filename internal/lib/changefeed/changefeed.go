@@ -59,7 +59,7 @@ type watcher[C any] struct {
 	Options
 	cache Cache[C]
 	feed  Feed[C]
-	// the feed has connected since the last look: missing changes will not be delivered any more
+	// The feed has connected since the last check: missed changes will not be delivered.
 	connected atomic.Bool
 
 	mu      sync.Mutex

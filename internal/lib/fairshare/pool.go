@@ -35,7 +35,7 @@ func AsOwner(owner string) Option { return func(p *Pool) { p.parentOwner = owner
 // Weight makes each unit of a pool reserve n units of the parent pool.
 func Weight(n int64) Option { return func(p *Pool) { p.weight = n } }
 
-// Unshared lets one owner hold the whole pool. It is for pools of the process itself, which has no other owner.
+// Unshared permits one owner to hold the whole pool. It is for pools of the process itself, which has no other owner.
 func Unshared() Option { return func(p *Pool) { p.unshared = true } }
 
 // leastSweep is how many accounts a pool has before it removes idle ones.

@@ -16,8 +16,8 @@ type SoftStart struct {
 // Active reports whether the replica is limited to its even share at now.
 func (c *SoftStart) Active(now time.Duration) bool { return now < c.until }
 
-// Limit returns how much of need and spare to ask for beside held. It reports with started that a soft start
-// has begun, so that the replica has to ask again after SoftStartTime. The time is that of a monotonic clock.
+// Limit returns how much of need and spare to request in addition to held. started reports that a soft start has begun,
+// so the replica must request again after SoftStartTime. The time is that of a monotonic clock.
 func (c *SoftStart) Limit(now time.Duration, even, held, need, spare int64) (needs, spares int64, started bool) {
 	if held+need+spare <= even {
 		if now >= c.until {

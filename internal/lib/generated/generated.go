@@ -1,5 +1,5 @@
-// Package generated is what the commands that write generated files of the repository have in common: the argument
-// -check, with which they compare the files.
+// Package generated is shared by the commands that write generated files of the repository: it implements the argument
+// -check, which compares the files.
 package generated
 
 import (

@@ -22,7 +22,7 @@ type page[T any] struct {
 // errTooLarge is the error of a page beyond maxPage.
 var errTooLarge = fmt.Errorf("a page is larger than %d bytes", maxPage)
 
-// maxAgain bounds how often a list whose rest has expired is begun again at once.
+// maxAgain bounds how often an expired list is restarted at once.
 const maxAgain = 3
 
 // list replaces the objects by those of the server, and returns their version. After an error nothing has changed.

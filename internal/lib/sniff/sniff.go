@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Protocol is what a server speaks in cleartext.
+// Protocol is the cleartext protocol of a server.
 type Protocol uint8
 
 // The protocols.

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Description is what a decoder accepts at one place of a file.
+// Description describes the input that a decoder accepts at one place of a file.
 type Description struct {
 	Name     string // of the field; "" for the items of a list or the values of a mapping
 	Doc      string

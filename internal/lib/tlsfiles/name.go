@@ -5,8 +5,8 @@ import (
 	"crypto/x509"
 )
 
-// TrustAnyName lets a client's configuration accept certificates of RootCAs, which must be set, for any name. It is for
-// a server at a loopback address, whose certificate is for the name that others use.
+// TrustAnyName makes a client's configuration accept certificates of RootCAs, which must be set, for any name. It is
+// for a server at a loopback address, whose certificate has its public name.
 func TrustAnyName(c *tls.Config) {
 	c.InsecureSkipVerify = true // VerifyConnection verifies the chain
 	c.VerifyConnection = func(state tls.ConnectionState) (err error) {

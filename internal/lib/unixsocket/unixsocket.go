@@ -21,7 +21,7 @@ func Listen(path string, mode fs.FileMode) (net.Listener, error) {
 	if err := removeStale(path); err != nil {
 		return nil, err
 	}
-	// On Linux the file is made with the permissions of the socket: no one else can connect before Chmod.
+	// On Linux, the file is created with the permissions of the socket: no other user can connect before Chmod.
 	control := func(_, _ string, c syscall.RawConn) error {
 		return c.Control(func(fd uintptr) { _ = syscall.Fchmod(int(fd), uint32(defaultSocketMode)) })
 	}

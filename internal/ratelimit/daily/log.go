@@ -19,7 +19,7 @@ const (
 	maxWaiting = 10_000
 )
 
-// Limits is what a Log needs of a ratelimit.Limiter.
+// Limits is the part of a ratelimit.Limiter that a Log uses.
 type Limits interface {
 	Peaks(visit func(of ratelimit.Owner, peaks []ratelimit.Peak))
 	LimitsOf(s *tenant.Settings) (ratelimit.Owner, []ratelimit.LimitUsage)

@@ -120,8 +120,7 @@ func testPeriods(t *testing.T, open func() Store) {
 	}
 }
 
-// testClockBehind: a promoted Redis whose clock is still before midnight counts in the day and the
-// month that have begun.
+// testClockBehind: a promoted Redis whose clock is still before midnight counts in the new day and month.
 func testClockBehind(t *testing.T, open func() Store) {
 	l := open()
 	ask := Asking(t, l)

@@ -67,7 +67,7 @@ func (x *texts) prune() {
 	})
 }
 
-// start starts the mirrors that have not begun.
+// start starts the mirrors that have not been started.
 func (x *texts) start(ctx context.Context, running *sync.WaitGroup) {
 	for _, f := range x.byName {
 		f.start(ctx, running)

@@ -48,7 +48,7 @@ type slicePort struct {
 // sliceMeta returns the metadata of a slice.
 func sliceMeta(s *endpointSlice) *kubeapi.Meta { return &s.Meta }
 
-// usage says whether an endpoint gets calls.
+// usage reports whether an endpoint gets calls.
 type usage int
 
 // The usages, from worst to best.

@@ -24,7 +24,7 @@ type following[T any] struct {
 type followed[T any] struct {
 	*kubeapi.Mirror[T]
 	wanted bool               // by the settings in force; others are former ones
-	stop   context.CancelFunc // nil: it has not begun
+	stop   context.CancelFunc // nil if it has not been started
 }
 
 // newFollowing returns mirrors of a kind.
@@ -89,7 +89,7 @@ func (f *following[T]) prune() {
 	})
 }
 
-// start starts the mirrors that have not begun. They end with ctx.
+// start starts the mirrors that have not been started. They end with ctx.
 func (f *following[T]) start(ctx context.Context, all *sync.WaitGroup) {
 	for _, m := range f.mirrors {
 		if m.stop == nil {

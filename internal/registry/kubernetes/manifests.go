@@ -103,7 +103,7 @@ func (m *manifests) assign(targets []Target, known map[string]named) (assigned [
 	return assigned, problems
 }
 
-// before returns what a target had, if it is of the same capability.
+// before returns the previous manifest of a target, if it is of the same capability.
 func (m *manifests) before(t *Target) (before manifest, had bool) {
 	before, had = m.good[t.key()]
 	return before, had && before.capability == t.Capability
@@ -131,8 +131,8 @@ func (m *manifests) claims(targets []Target) (claims []claim[ofNamespace]) {
 	return claims
 }
 
-// looked is what is known of the manifest that a target names. There is neither a manifest nor a problem before its
-// ConfigMap has been read.
+// looked is the result of looking up the manifest that a target names. Before its ConfigMap has been read, it has
+// neither a manifest nor a problem.
 type looked struct {
 	manifest
 	ok      bool // the manifest may be in force, also with a problem

@@ -24,7 +24,7 @@ type textKey struct {
 	key string
 }
 
-// need is what Services use of a ConfigMap.
+// need is the part of a ConfigMap that Services use.
 type need struct {
 	version string          // of the ConfigMap
 	keys    map[string]bool // of its data; true: the manifest is within the share of its namespace

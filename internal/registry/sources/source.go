@@ -26,14 +26,14 @@ type Source struct {
 	Once func(context.Context, *Settings) ([]registry.Member, []error)
 }
 
-// Settings are what sources use of a configuration.
+// Settings is the part of a configuration that sources use.
 type Settings struct {
 	*Sections
 	Fleets  []Fleet
 	Tenants bool // callers need credentials
 }
 
-// Fleet is what sources use of a fleet.
+// Fleet is the part of a fleet that sources use.
 type Fleet struct {
 	*Fields
 	Capability string
@@ -43,7 +43,7 @@ type Fleet struct {
 	Secure     bool              // backends are reached over TLS
 }
 
-// Options are what a process gives to its sources.
+// Options holds the dependencies of sources.
 type Options struct {
 	// Registry has the names and registrations.
 	Registry *registry.Registry

@@ -38,7 +38,7 @@ func newFetcher(i *Issuer) *fetcher {
 		client: &http.Client{Transport: bounded{client}, CheckRedirect: client.CheckRedirect}}
 }
 
-// fetched is what an issuer says of itself.
+// fetched holds the published keys and scopes of an issuer.
 type fetched struct {
 	keys   []*key
 	scopes []string // that it supports (RFC 8414 §2); nil: it does not say

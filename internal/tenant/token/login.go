@@ -30,7 +30,7 @@ type Client struct {
 	Secret string `yaml:"-"` // "": a public client
 }
 
-// Login is a sign-in that has begun. Its secrets are the browser's.
+// Login is a started sign-in. Its secrets belong to the browser.
 type Login struct {
 	Redirect string // URL to which the issuer sends the browser back
 	State    string

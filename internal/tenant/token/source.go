@@ -102,7 +102,8 @@ func (s *source) refreshOnce(ctx context.Context) bool {
 	return err == nil
 }
 
-// install counts a fetch before its keys are in use: the statistics are those of any call that the keys let in.
+// install counts a fetch before its keys are in use, so that a call authenticated with the keys sees it in the
+// statistics.
 func (s *source) install(keys []*key) {
 	s.fetched.Add(1)
 	wasUp := s.up.Swap(true)
@@ -142,7 +143,7 @@ func (s *source) keys() *keySet {
 	return set
 }
 
-// inProgress returns a fetch that has begun or is about to; nil: none.
+// inProgress returns a fetch that is running or about to start; nil if there is none.
 func (s *source) inProgress() *refresh {
 	s.mu.Lock()
 	defer s.mu.Unlock()

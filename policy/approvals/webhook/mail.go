@@ -8,7 +8,7 @@ import (
 	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
-// sendMail hands in a message. A message that its server rejects for good is not sent again.
+// sendMail sends a message. A message that its server rejects permanently is not sent again.
 func (p *endpoint) sendMail(ctx context.Context, text []byte) reply {
 	ctx, cancel := context.WithTimeout(ctx, p.Timeout)
 	defer cancel()

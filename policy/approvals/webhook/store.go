@@ -52,7 +52,7 @@ var ErrMoved = errors.New("another replica has moved the cursor or holds the lea
 
 // Store is shared by replicas. Each method is atomic; one that fails may have been applied.
 type Store interface {
-	// Watch calls told for new events of tenants, until ctx ends. After a possible loss of events it calls connected.
+	// Watch calls told for new events of tenants, until ctx ends. After a possible loss of events, it calls connected.
 	Watch(ctx context.Context, told func(tenant string, kind approvals.Kind), connected func())
 	// Overdue returns expired approvals of a tenant that are not recorded as such. Reading one with its store records
 	// it, and makes it an event.
