@@ -9,7 +9,8 @@ import (
 )
 
 // TestMCPSessionsOfReplicas: gateways with one Redis continue one session at a published server that keeps state in its
-// sessions, also after one has stopped and another was killed.
+// sessions, also after one has stopped and another was killed. A replica that has listed no tools runs one that
+// requires a task.
 func TestMCPSessionsOfReplicas(t *testing.T) {
 	t.Parallel()
 	_, everything := nodeServer(t, "@modelcontextprotocol/server-everything/dist/index.js", "streamableHttp")
@@ -42,6 +43,7 @@ func TestMCPSessionsOfReplicas(t *testing.T) {
 	toggle(two, "Stopped")
 	_, three := next()
 	toggle(three, "Started")
+	(realTool{"simulate-research-query", `{"topic":"x"}`, "Research Report: x"}).check(t, three)
 	check.Must(t, dying.cmd.Process.Kill())
 	check.Received(t, dying.exited, "the end of the process")
 	toggle(three, "Stopped")

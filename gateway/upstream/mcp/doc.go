@@ -4,5 +4,6 @@
 //
 // The SDK implements the protocol, with and without sessions; transport validates the bytes that it reads. A tool call
 // is one tools/call. It is repeated only if the server provably did not receive it, or responded that it does not know
-// the session. Calls have passed the filters before they reach this package.
+// the session. A call that the server runs as a task lasts until the task has ended. Calls have passed the filters
+// before they reach this package.
 package mcp

@@ -24,8 +24,10 @@ const (
 	cancelTask = "tasks/cancel"
 	taskResult = "tasks/result" // before 2026-07-28
 
-	taskToolsAge = 5 * time.Minute // maximum age of the list of tools that require tasks
-	taskKept     = time.Minute     // requested lifetime of a task after the deadline of its call
+	taskToolsAge      = 5 * time.Minute // maximum age of the list of tools that require tasks
+	taskToolsPatience = 5 * time.Second // of a call for that list
+	taskToolsAgain    = time.Minute     // until it is listed again after a failure
+	taskKept          = time.Minute     // requested lifetime of a task after the deadline of its call
 )
 
 // taskParams holds the params of a request about a task.
@@ -120,7 +122,7 @@ func taskToolsIn(cs *sdk.ClientSession, list []json.RawMessage) *taskTools {
 }
 
 // mustBeTask reports whether the call of a tool must be a task in a session. Another replica may have listed the tools,
-// so this one lists them if it does not know them, or not since long.
+// so this one lists them if it does not know them, or not since long. If that fails, the last list counts.
 func (v *server) mustBeTask(ctx context.Context, o *opened, tool string) (bool, error) {
 	if tool == "" || o.InitializeResult().ProtocolVersion >= modern || !declaresTasks(o.ClientSession) {
 		return false, nil
@@ -134,12 +136,18 @@ func (v *server) mustBeTask(ctx context.Context, o *opened, tool string) (bool, 
 		return false, ctx.Err()
 	}
 	defer func() { <-v.listing }()
-	if !v.taskTools.Load().isFresh() {
-		if _, err := v.tools(upstream.WithoutCaller(ctx)); err != nil {
-			return false, err
+	if last := v.taskTools.Load(); !last.isFresh() {
+		short, cancel := context.WithTimeout(upstream.WithoutCaller(ctx), taskToolsPatience)
+		defer cancel()
+		if _, err := v.tools(short); err != nil { // a server itself rejects a call that must be a task
+			kept := &taskTools{listed: time.Now().Add(taskToolsAgain - taskToolsAge)}
+			if last != nil {
+				kept.names = last.names
+			}
+			v.taskTools.Store(kept)
 		}
 	}
-	return v.taskTools.Load().names[tool], nil
+	return v.taskTools.Load().names[tool], ctx.Err()
 }
 
 // declaring returns a response in which a server that declares tasks for calls of tools as in 2025-11-25 also declares

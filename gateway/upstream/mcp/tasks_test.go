@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -291,4 +292,24 @@ func TestReplicasMakeTasks(t *testing.T) {
 		}
 	}
 	s.want(t, 4)
+}
+
+// TestToolsThatCannotBeListed: at a server that does not list its tools, calls are made as they are.
+func TestToolsThatCannotBeListed(t *testing.T) {
+	t.Parallel()
+	s := newTasked(t, true, taskDone)
+	var lists atomic.Int32
+	s.hostile("tools/list", "", func(w http.ResponseWriter, q *http.Request, id string) {
+		lists.Add(1)
+		says(500, "text/plain", "no list")(w, q, id)
+	})
+	w := start(t, nil, s.URL)
+	for range 3 {
+		w.wantResult(t, request("structured", `{"a":1}`), `{"a":1}`)
+		w.wantResult(t, request("echo", `{"text":"x"}`), `"x"`)
+	}
+	s.want(t, 0)
+	if n := lists.Load(); n != 1 {
+		t.Errorf("the tools were listed %d times", n)
+	}
 }
