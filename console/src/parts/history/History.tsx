@@ -88,7 +88,7 @@ function Charts({ past }: { past: Past }) {
       {marks.length > 0 && (
         <details>
           <summary>
-            {marks.length} {marks.length === 1 ? "event" : "events"} of the installation
+            {marks.length} {marks.length === 1 ? "start, reload or drain" : "starts, reloads and drains"}
           </summary>
           <ul class="marks">
             {marks.map((m, i) => (
