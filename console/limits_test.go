@@ -30,7 +30,7 @@ func lookAtLimits(t *testing.T, b *browsertest.Browser) {
 	for _, w := range saw.Wrong {
 		t.Error(w)
 	}
-	if !strings.Contains(saw.Near, "86 % of today's calls are used: 8,600 of 10,000") || saw.Clicks != 1 {
+	if !strings.Contains(saw.Near, "86% of today's calls are used: 8,600 of 10,000") || saw.Clicks != 1 {
 		t.Errorf("near a limit after %d clicks: %q", saw.Clicks, saw.Near)
 	}
 	if saw.Bars != 14 || !strings.Contains(saw.Address, "days=30") || saw.Days != 300 {

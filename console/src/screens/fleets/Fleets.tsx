@@ -215,13 +215,13 @@ function FleetCard({ fleet, measured, onChange }: { fleet: Fleet; measured: Meas
       ),
     },
     {
-      title: "Latency, p50 and p99",
+      title: "p50 / p99",
       kind: "num",
       ...by((b) => measured.get(named(fleet.capability, b.addr))?.p99_ms),
       cell: (b) => {
         const sums = measured.get(named(fleet.capability, b.addr));
         return sums?.p99_ms ? (
-          <span title="Of the calls of the last hour at all replicas">
+          <span title="Latency of the calls of the last hour at all replicas">
             {duration(sums.p50_ms)} <span class="dim">/ {duration(sums.p99_ms)}</span>
           </span>
         ) : (

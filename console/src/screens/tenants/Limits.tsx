@@ -75,7 +75,7 @@ function Bar({ of: l }: { of: LimitInUse }) {
             {l.burst && l.burst !== l.max ? `, ${l.burst.toLocaleString("en")} at once` : ""}
             {l.apart ? `, ${l.apart} apart` : ""}
           </span>{" "}
-          <b>{Math.round(share * 100)} %</b>
+          <b>{Math.round(share * 100)}%</b>
         </span>
       </div>
       <svg viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">

@@ -27,7 +27,7 @@ export function Near({ of }: { of: DailyUsage | undefined }) {
     <section class="note wait" aria-label="Near a limit">
       {all.map((u, i) => (
         <p key={i}>
-          <b>{Math.floor(100 * shareOf(u))} %</b> of{" "}
+          <b>{Math.floor(100 * shareOf(u))}%</b> of{" "}
           {u.limit === "per_month" ? "the calls of this month" : "today's calls"} are used:{" "}
           {u.used.toLocaleString("en")} of {u.max.toLocaleString("en")}
           <Whose per={u.per ?? ""} of={[u.capability, u.tool].filter(Boolean).join(" / ")} />.
@@ -102,7 +102,7 @@ function Bars({ of: s, dates }: { of: Series; dates: string[] }) {
         <span class="num">
           {most && (
             <>
-              at most <b>{Math.round(100 * shareOf(most))} %</b> <span class="dim">on {most.date}</span>
+              at most <b>{Math.round(100 * shareOf(most))}%</b> <span class="dim">on {most.date}</span>
             </>
           )}{" "}
           <span class="dim">of {s.max.toLocaleString("en")}</span>
@@ -123,7 +123,7 @@ function Bars({ of: s, dates }: { of: Series; dates: string[] }) {
               u && (
                 <li key={i}>
                   {u.date}: {u.used.toLocaleString("en")} of {u.max.toLocaleString("en")} (
-                  {Math.round(100 * shareOf(u))} %)
+                  {Math.round(100 * shareOf(u))}%)
                 </li>
               ),
           )}
