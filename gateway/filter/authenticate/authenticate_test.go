@@ -3,6 +3,7 @@ package authenticate_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/capgate/capgate/gateway/filter/authenticate"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/filtertest"
@@ -159,6 +161,40 @@ func TestWait(t *testing.T) {
 	if who, refusal := callers.Wait(ctx, "10.0.0.1", tenant.Credentials{Credential: "cg_good"}); refusal != nil ||
 		who.Tenant != "acme" {
 		t.Errorf("%+v, %v", who, refusal)
+	}
+}
+
+// TestSettingsLeadToMetrics: the settings of a tenant hold the metrics that its last call found, and a call without
+// settings finds its own.
+func TestSettingsLeadToMetrics(t *testing.T) {
+	t.Parallel()
+	first, second := new(telemetry.TenantMetrics), new(telemetry.TenantMetrics)
+	var lasts []*telemetry.TenantMetrics
+	found := first
+	callers := authenticate.NewCallers(nil, nil)
+	defer callers.Close()
+	f := authenticate.New(authenticate.Config{Callers: callers,
+		Metrics: func(last *telemetry.TenantMetrics, id string) *telemetry.TenantMetrics {
+			if id != "acme" {
+				t.Errorf("the metrics of %q", id)
+			}
+			lasts = append(lasts, last)
+			return found
+		}})
+	settings := &tenant.Settings{ID: "acme"}
+	for i, of := range []*tenant.Settings{settings, settings, settings, nil} {
+		if i > 0 {
+			found = second
+		}
+		c, _ := filtertest.NewCall()
+		f.Admit(c, &authenticate.State{Inherited: &authenticate.Inherited{
+			Identity: tenant.Identity{Tenant: "acme", Settings: of}}})
+		if c.Principal.Metrics != found {
+			t.Errorf("call %d has other metrics", i)
+		}
+	}
+	if want := []*telemetry.TenantMetrics{nil, first, second, nil}; !slices.Equal(lasts, want) {
+		t.Errorf("earlier metrics %p, not %p", lasts, want)
 	}
 }
 
