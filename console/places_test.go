@@ -29,7 +29,7 @@ func places(t *testing.T, b *browsertest.Browser) {
 	if saw.RemovedCharts != 1 {
 		t.Errorf("%d cards of charts of a backend that was removed", saw.RemovedCharts)
 	}
-	if got := strings.Join(saw.Kinds, " "); got != "User Key Approval Agent Tool Tenant Call Trace" ||
+	if got := strings.Join(saw.Kinds, " "); got != "User Key Approval Agent Tool Toolset Tenant Call Trace" ||
 		saw.ToolCharts != 0 {
 		t.Errorf("found %s; %d charts of a tool that does not exist", got, saw.ToolCharts)
 	}

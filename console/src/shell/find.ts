@@ -11,11 +11,13 @@ import type {
   PlaygroundTool,
   RecentCall,
   Tenant,
+  Toolset,
 } from "../api/types";
 import { asProblem } from "../parts/load";
 import { allTenants, can } from "../parts/roles";
 import { withQuery } from "../parts/route";
 import { type Route, routes } from "../screens/routes";
+import { addressOf } from "../screens/toolsets/Toolsets";
 import { inOrder } from "./order";
 
 /** Found is a line of the results. Its texts are those of other people. */
@@ -159,6 +161,18 @@ const sources: Source[] = [
           about: words(t.capability, (t as CatalogTool).drifted ? "changed" : ""),
           to: `#/tools/${id(t.capability)}/${id(t.tool!)}`,
         }));
+    },
+  },
+  {
+    name: "toolsets",
+    find: async (query, tenant, signal) => {
+      const found = await list<Toolset>("/v1/toolsets", "toolsets", { tenant, query, page_size: few }, signal);
+      return found.map((s) => ({
+        kind: "Toolset",
+        text: s.name,
+        about: words(s.tenant || (s.tenants ?? []).join(", "), s.changed_count ? "changed" : ""),
+        to: addressOf(s),
+      }));
     },
   },
   {

@@ -68,6 +68,7 @@ export default async ({ context, args }) => {
   ]);
   await serve("/v1/fleets", "fleets", []);
   await serve("/v1/tools", "tools", [{ capability: "mail", tool: "robot_tool" }]);
+  await serve("/v1/toolsets", "toolsets", [{ name: "robot_set", tenant: "acme" }]);
   await serve("/v1/tenants", "tenants", [{ id: "robots", name: "Robots" }]);
   await serve("/v1/tenants/-/keys", "keys", [{ id: "k_1", name: "robot", tenant: "acme", state: "active" }]);
   await p.route(

@@ -21,7 +21,7 @@ export function Toolsets({ rest }: { rest: string[] }) {
 }
 
 /** addressOf returns the address of a toolset's page. */
-const addressOf = (s: Toolset) =>
+export const addressOf = (s: Toolset) =>
   ["#/toolsets", s.name, ...(s.tenant ? [s.tenant] : s.global ? ["*"] : [])]
     .map((part, i) => (i ? encodeURIComponent(part ?? "") : part))
     .join("/");
