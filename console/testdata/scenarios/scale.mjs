@@ -14,7 +14,9 @@ export default async ({ context, args }) => {
 
   /** look opens a screen by its link, and measures until what shows it is ready, and then for some of its polls. */
   async function look(title, ready, said) {
-    const link = page.getByRole("navigation", { name: "Screens" }).getByRole("link", { name: new RegExp(`^${title}\\b`) });
+    const link = page
+      .getByRole("navigation", { name: "Screens" })
+      .getByRole("link", { name: new RegExp(`^${title}\\b`) });
     await link.waitFor();
     const [began, before] = [Date.now(), await work()];
     await link.click();
