@@ -253,8 +253,13 @@ func (s *Set) Entry(capability, name string) *Entry {
 	return nil
 }
 
-// Named returns the entry that gives a tool a name for clients; nil: there is none.
-func (s *Set) Named(name string) *Entry { return s.named[name] }
+// Named returns the entry that gives a tool a name for clients; nil: there is none. s may be nil.
+func (s *Set) Named(name string) *Entry {
+	if s == nil {
+		return nil
+	}
+	return s.named[name]
+}
 
 // Has reports whether the toolset may have a tool of a capability.
 func (s *Set) Has(capability string) bool {

@@ -233,6 +233,7 @@ type exchange struct {
 	own     events     // what events points to
 	alive   *heartbeat // heartbeats; nil means the client does not accept events
 	beat    heartbeat  // what alive points to
+	tool    resolved   // of the last name that was resolved
 }
 
 type exchangeKey struct{}

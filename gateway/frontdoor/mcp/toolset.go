@@ -84,28 +84,55 @@ func (h *Handler) nameOf(ctx context.Context, capability, tool string) (name str
 	return name, ok && (set == nil || set.Named(name) == nil)
 }
 
-// toolOf returns the tool with a name, for the caller of ctx. The tool may not exist.
+// resolved is the tool with a name, for the caller of a request.
+type resolved struct {
+	name, capability, tool string
+	entry                  *toolset.Entry // of the toolset of the request; nil means none
+	ok                     bool
+}
+
+// toolOf returns the tool with a name, for the caller of ctx. The tool may not exist. A request resolves its name once.
 func (h *Handler) toolOf(ctx context.Context, name string) (capability, tool string, ok bool) {
-	set, names := toolsetOf(ctx), h.settings.Load().Names
+	x, _ := ctx.Value(exchangeKey{}).(*exchange)
+	if x == nil {
+		r := h.resolve(ctx, name)
+		return r.capability, r.tool, r.ok
+	}
+	if x.tool.name != name {
+		x.tool = h.resolve(ctx, name)
+	}
+	return x.tool.capability, x.tool.tool, x.tool.ok
+}
+
+func (h *Handler) resolve(ctx context.Context, name string) resolved {
+	r, set, names := resolved{name: name}, toolsetOf(ctx), h.settings.Load().Names
+	if r.entry = set.Named(name); r.entry != nil {
+		r.capability, r.tool, r.ok = r.entry.Capability, r.entry.Tool, true
+		return r
+	}
+	r.capability, r.tool, r.ok = names.Resolve(ctx, name, h.cfg.Catalog)
 	if set == nil {
-		return names.Resolve(ctx, name, h.cfg.Catalog)
+		return r
 	}
-	if e := set.Named(name); e != nil {
-		return e.Capability, e.Tool, true
+	if r.entry = set.Entry(r.capability, r.tool); !r.ok || r.entry == nil || r.entry.Name != "" {
+		return resolved{name: name}
 	}
-	capability, tool, ok = names.Resolve(ctx, name, h.cfg.Catalog)
-	if e := set.Entry(capability, tool); !ok || e == nil || e.Name != "" {
-		return "", "", false
+	return r
+}
+
+// entryOf returns the entry of the tool that a request calls; nil means its toolset has none.
+func (x *exchange) entryOf(ctx context.Context, capability, tool string) *toolset.Entry {
+	if x.tool.ok && x.tool.capability == capability && x.tool.tool == tool {
+		return x.tool.entry
 	}
-	return capability, tool, true
+	return toolsetOf(ctx).Entry(capability, tool)
 }
 
 // fill returns the arguments of a call with those that its toolset fixes, and the name of the toolset if it describes
 // an earlier version of the tool.
 func (h *Handler) fill(ctx context.Context, x *exchange, capability, tool string, args []byte) (
 	full []byte, changed string, err error) {
-	set := toolsetOf(ctx)
-	e := set.Entry(capability, tool)
+	e := x.entryOf(ctx, capability, tool)
 	if e == nil {
 		return args, "", nil
 	}
@@ -125,7 +152,7 @@ func (h *Handler) fill(ctx context.Context, x *exchange, capability, tool string
 			Metadata: map[string]string{"pointer": pointerTo(fixed.Name)}}, call.NotSent)
 	}
 	if e.Changed(h.cfg.Catalog.Hash(capability, tool)) {
-		changed = set.Name()
+		changed = toolsetOf(ctx).Name()
 	}
 	return args, changed, err
 }

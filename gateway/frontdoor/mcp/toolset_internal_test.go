@@ -68,3 +68,41 @@ func TestUntitled(t *testing.T) {
 		}
 	}
 }
+
+// bare is a catalog in which every tool exists. It counts how often one is looked up.
+type bare struct {
+	noHash
+	n *int
+}
+
+func (bare) Sees(context.Context, string) bool          { return true }
+func (b bare) Has(context.Context, string, string) bool { *b.n++; return true }
+
+// TestANameIsResolvedOnce: a request resolves the name of its tool once, with the entry of its toolset. Another name, as
+// call_tool has one, is resolved by itself.
+func TestANameIsResolvedOnce(t *testing.T) {
+	t.Parallel()
+	n := 0
+	h := &Handler{cfg: Config{Catalog: bare{n: &n}}}
+	h.Set(Settings{Names: NewNames(map[string]string{"c": ""})})
+	set := toolset.New([]toolset.Toolset{{Name: "s", Tools: []toolset.Entry{{Capability: "c", Tool: "t"},
+		{Capability: "c", Tool: "u", Name: "renamed"}}}}).Find("s", toolset.Caller{})
+	x := &exchange{}
+	ctx := context.WithValue(context.WithValue(t.Context(), toolsetKey{}, set), exchangeKey{}, x)
+	for range 3 {
+		if capability, tool, ok := h.toolOf(ctx, "t"); capability != "c" || tool != "t" || !ok || n != 1 {
+			t.Fatalf("%s %s %v, looked up %d times", capability, tool, ok, n)
+		}
+		if e := x.entryOf(ctx, "c", "t"); e != set.Entry("c", "t") {
+			t.Errorf("the entry is %+v", e)
+		}
+	}
+	for name, want := range map[string]string{"renamed": "u", "u": "", "none": ""} {
+		if _, tool, ok := h.toolOf(ctx, name); tool != want || ok != (want != "") {
+			t.Errorf("%s is %q, %v", name, tool, ok)
+		}
+	}
+	if e := x.entryOf(ctx, "c", "t"); e != set.Entry("c", "t") {
+		t.Errorf("after another name, the entry is %+v", e)
+	}
+}
