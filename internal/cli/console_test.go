@@ -24,7 +24,7 @@ func TestConsoleInABrowser(t *testing.T) {
 		"Approve": consoleApproves, "Expire": consoleExpires, "Drain": consoleDrains, "Replica": consoleOutlives,
 		"Rules": consoleRules, "Keys": consoleKeys, "Calls": consoleCalls, "Streams": consoleStreams,
 		"People": consolePeople, "Roles": consoleRoles, "Pages": consolePages,
-		"Whole": consoleShowsTheWholeCall, "Tasks": consoleTasks, "Scale": consoleScale,
+		"Whole": consoleShowsTheWholeCall, "Tasks": consoleTasks, "Scale": consoleScale, "Toolsets": consoleToolsets,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -101,7 +101,7 @@ func TestCatalogByJSON(t *testing.T) {
 		return catalog.Answer{Tools: []byte(`[{"name": "found", "description": "x", "input_schema": {}}]`)}, nil
 	})
 	sets := toolset.New([]toolset.Toolset{{Name: "sets", Tools: []toolset.Entry{
-		{Capability: "weather", Tool: "get.it-now_1", Hash: toolschema.Hash{1}}, {Capability: "weather", Tool: "other"},
+		{Capability: "weather", Tool: "get.it-now_1", Hash: toolschema.Hash{1}}, {Capability: "weather", Tool: "other", Hash: toolschema.Hash{2}},
 	}}})
 	p := gatewaytest.ServeOperators(t, tools.New(c, d, store.Versions(), sets, nil))
 	tool, _ := c.Describe("weather", "get.it-now_1")
@@ -128,7 +128,7 @@ func TestCatalogByJSON(t *testing.T) {
 		{"GET", "/v1/tools", "", 200,
 			`{"tools":[{"capability":"weather","tool":"get.it-now_1","description":"another",` +
 				`"recommended_policy":"ask","drifted":true,"toolset_count":1},{"capability":"weather","tool":"other",`},
-		{"GET", "/v1/tools?drifted=true", "", 200, `"total_size":1`},
+		{"GET", "/v1/tools?drifted=true", "", 200, `"total_size":2`},
 		{"GET", "/v1/tools?query=weather+SAME", "", 200, `{"tools":[{"capability":"weather","tool":"other",`},
 		{"GET", "/v1/tools?query=other&capability=bare", "", 200, `{"tools":[]}`},
 		{"GET", "/v1/tools?page_size=1", "", 200, `"next_page_token":"d2VhdGhlcgBnZXQuaXQtbm93XzE","total_size":2`},

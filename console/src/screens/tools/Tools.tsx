@@ -24,6 +24,7 @@ interface Row {
   tool: string;
   description: string;
   drifted: boolean;
+  toolsets: number;
   policy?: string | undefined;
   level?: string | undefined;
 }
@@ -56,6 +57,7 @@ const rowOf = (t: PlaygroundTool | ListedTool): Row => ({
   tool: t.tool ?? "",
   description: t.description ?? "",
   drifted: Boolean(t.drifted),
+  toolsets: "toolset_count" in t ? (t.toolset_count ?? 0) : 0,
   policy: "policy" in t ? t.policy : undefined,
   level: "level" in t ? t.level : undefined,
 });
@@ -188,6 +190,11 @@ const columns: Column<Row>[] = [
         {r.drifted && (
           <div>
             <Badge tone="wait">changed</Badge>
+          </div>
+        )}
+        {r.toolsets > 0 && (
+          <div>
+            <Badge tone="wait">{`changed for ${r.toolsets === 1 ? "a toolset" : `${r.toolsets} toolsets`}`}</Badge>
           </div>
         )}
       </>
