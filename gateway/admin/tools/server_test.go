@@ -101,7 +101,8 @@ func TestCatalogByJSON(t *testing.T) {
 		return catalog.Answer{Tools: []byte(`[{"name": "found", "description": "x", "input_schema": {}}]`)}, nil
 	})
 	sets := toolset.New([]toolset.Toolset{{Name: "sets", Tools: []toolset.Entry{
-		{Capability: "weather", Tool: "get.it-now_1", Hash: toolschema.Hash{1}}, {Capability: "weather", Tool: "other", Hash: toolschema.Hash{2}},
+		{Capability: "weather", Tool: "get.it-now_1", Hash: toolschema.Hash{1}},
+		{Capability: "weather", Tool: "other", Hash: toolschema.Hash{2}},
 	}}})
 	p := gatewaytest.ServeOperators(t, tools.New(c, d, store.Versions(), sets, nil))
 	tool, _ := c.Describe("weather", "get.it-now_1")

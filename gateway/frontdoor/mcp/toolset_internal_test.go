@@ -78,8 +78,8 @@ type bare struct {
 func (bare) Sees(context.Context, string) bool          { return true }
 func (b bare) Has(context.Context, string, string) bool { *b.n++; return true }
 
-// TestANameIsResolvedOnce: a request resolves the name of its tool once, with the entry of its toolset. Another name, as
-// call_tool has one, is resolved by itself.
+// TestANameIsResolvedOnce: a request resolves the name of its tool once, with the entry of its toolset. Another name,
+// as call_tool has one, is resolved by itself.
 func TestANameIsResolvedOnce(t *testing.T) {
 	t.Parallel()
 	n := 0
