@@ -12,7 +12,7 @@ import (
 // names none.
 const Metadata = "x-mcp-questions"
 
-// Call is a call of a tool whose client answers questions, or wants log messages.
+// Call is a call of a tool whose client answers questions, or wants log messages; or a subscription to a resource.
 type Call struct {
 	Kinds Kinds // questions that the client has declared to answer
 	// Own reports whether a URL leads to the gateway itself; nil means that none does.
@@ -27,6 +27,9 @@ type Call struct {
 	// a client that reads slowly. If Log is nil, the client wants none.
 	Log   func(ctx context.Context, params json.RawMessage)
 	Level Level
+	// Follower receives the updates of the resource to which the call subscribes, after the call as well. If nil, the
+	// call only finds out whether the server accepts the subscription.
+	Follower *Follower
 }
 
 // Answers are the members of a repeated call.

@@ -3,6 +3,7 @@
 // finds it by the metadata of the call. An answer is data for the server that asked. It never approves a call.
 //
 //	calls.go     calls whose clients answer questions
+//	follower.go  streams of clients that receive updates of resources
 //	question.go  reads and bounds the questions of servers; answer.go the answers of clients
 //	own.go       addresses of the gateway, to which no question leads
 package questions

@@ -26,6 +26,9 @@ type featureRequest struct{ method, params, want, modern string }
 // unasked marks a call whose server asks a client that declares nothing, and then waits.
 const unasked = "unasked"
 
+// inSession marks a request whose server notifies the session of a call alone. A client of 2026-07-28 has none.
+const inSession = "in a session"
+
 // featureRequests lists the requests of each client. The servers are those of TestMCPRealServers.
 func featureRequests(file string) []featureRequest {
 	return []featureRequest{
@@ -77,8 +80,16 @@ func featureRequests(file string) []featureRequest {
 		{"tools/call", `{"name":"fastmcp__tell_aside","arguments":{}}`, "The model says hello aside.", unasked},
 		{"tools/call", `{"name":"everything__get-roots-list","arguments":{}}`, "file:///home/ann",
 			"get-roots-list not found"},
+		{updatesMethod, `{"uri":"python://greeting","tool":"python__touch"}`, `"python://greeting"`, ""},
+		{updatesMethod, `{"uri":"fast://greeting","tool":"fastmcp__touch"}`, `"fast://greeting"`, ""},
+		{updatesMethod, `{"uri":"demo://resource/dynamic/text/7","tool":"everything__toggle-subscriber-updates"}`,
+			`"demo://resource/dynamic/text/7"`, inSession},
 	}
 }
+
+// updatesMethod is no method. The client subscribes to a resource. In a session it waits for the update that follows
+// the start of its stream. Then it calls a tool that changes the resource, and returns the URI of the next update.
+const updatesMethod = "updates"
 
 // featureClient makes requests at /mcp, and returns their results; nil means that it did not make a request.
 type featureClient struct {
@@ -107,7 +118,9 @@ func clientsOfRealServers(t *testing.T, public, file string) {
 			t.Parallel()
 			all := all
 			if c.modern {
-				all = slices.DeleteFunc(slices.Clone(all), func(r featureRequest) bool { return r.modern == unasked })
+				all = slices.DeleteFunc(slices.Clone(all), func(r featureRequest) bool {
+					return r.modern == unasked || r.modern == inSession
+				})
 			}
 			results := c.run(t, "http://"+public+"/mcp", all)
 			if len(results) != len(all) {
@@ -154,7 +167,8 @@ func featuresOfInspector(node string) func(*testing.T, string, []featureRequest)
 	return func(t *testing.T, url string, all []featureRequest) []json.RawMessage {
 		t.Helper()
 		cli := installed(t, "node", "node_modules", "@modelcontextprotocol", "inspector-cli", "build", "index.js")
-		results, seen := make([]json.RawMessage, len(all)), map[string]bool{"completion/complete": true}
+		results, seen := make([]json.RawMessage, len(all)), map[string]bool{"completion/complete": true,
+			updatesMethod: true}
 		for i, r := range all {
 			if seen[r.method] {
 				continue
@@ -188,7 +202,11 @@ func featuresOfInspector(node string) func(*testing.T, string, []featureRequest)
 func featuresInGo(revision string) func(*testing.T, string, []featureRequest) []json.RawMessage {
 	return func(t *testing.T, url string, all []featureRequest) (results []json.RawMessage) {
 		t.Helper()
+		updated := make(chan string, 1000)
 		c := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, &sdk.ClientOptions{
+			ResourceUpdatedHandler: func(_ context.Context, q *sdk.ResourceUpdatedNotificationRequest) {
+				updated <- q.Params.URI
+			},
 			ElicitationHandler: func(context.Context, *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
 				return &sdk.ElicitResult{Action: "accept", Content: map[string]any{"name": "Ann",
 					"interpretation": "snake"}}, nil
@@ -205,7 +223,12 @@ func featuresInGo(revision string) func(*testing.T, string, []featureRequest) []
 		check.Must(t, err)
 		t.Cleanup(func() { _ = s.Close() })
 		for _, r := range all {
-			result, err := featureInGo(t.Context(), s, r)
+			result, err := any(nil), error(nil)
+			if r.method == updatesMethod {
+				result, err = updatesInGo(t.Context(), s, r.params, updated, revision == "2026-07-28")
+			} else {
+				result, err = featureInGo(t.Context(), s, r)
+			}
 			if err != nil {
 				result = map[string]any{"error": fmt.Sprintf("%v %#v", err, err)}
 			}
@@ -215,6 +238,39 @@ func featuresInGo(revision string) func(*testing.T, string, []featureRequest) []
 		}
 		return results
 	}
+}
+
+// updatesInGo is the request updatesMethod.
+func updatesInGo(ctx context.Context, s *sdk.ClientSession, params string, updated <-chan string, modern bool) (any,
+	error) {
+	var p struct{ URI, Tool string }
+	if err := json.Unmarshal([]byte(params), &p); err != nil {
+		return nil, err
+	}
+	next := func() error {
+		for {
+			select {
+			case uri := <-updated:
+				if uri == p.URI {
+					return nil
+				}
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	}
+	if err := s.Subscribe(ctx, &sdk.SubscribeParams{URI: p.URI}); err != nil {
+		return nil, err
+	}
+	if !modern {
+		if err := next(); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := s.CallTool(ctx, &sdk.CallToolParams{Name: p.Tool}); err != nil {
+		return nil, err
+	}
+	return p.URI, next()
 }
 
 // featureInGo makes one request. The result of a list has the names or URIs of all pages.

@@ -16,6 +16,7 @@ import (
 const (
 	PromptPrefix = "prompts/"            // prompts/get; the name of the prompt follows
 	ReadResource = "resources/read"      // with the argument uri
+	Subscribe    = "resources/subscribe" // to updates of the resource with the argument uri
 	Complete     = "completion/complete" // of an argument of a prompt or of a template of resources
 	// ListFeatures lists prompts and resources. Only the gateway itself makes this call.
 	ListFeatures = "features/list"
@@ -23,7 +24,7 @@ const (
 
 // IsFeature reports whether a name is that of a call of an MCP server that is not the call of a tool.
 func IsFeature(name string) bool {
-	return name == ReadResource || name == Complete || len(name) > len(PromptPrefix) &&
+	return name == ReadResource || name == Subscribe || name == Complete || len(name) > len(PromptPrefix) &&
 		strings.HasPrefix(name, PromptPrefix)
 }
 

@@ -1,6 +1,6 @@
 // Package mcpsession holds what clients of MCP revisions with sessions set for a session: the least level of the log
-// messages that they want. Every replica serves every request of a session, so that a Store shares the levels. A
-// replica holds those that it has needed in memory.
+// messages that they want, and the resources to which they have subscribed. Every replica serves every request of a
+// session, so that a Store shares both. A replica holds the levels that it has needed in memory.
 package mcpsession
 
 import (
@@ -18,23 +18,31 @@ type Key struct {
 	ID          string // random
 }
 
-// Bounds of the stored levels.
+// Bounds of what is stored.
 const (
-	MaxSessions = 1000           // of a tenant, that have a level
-	TTL         = 24 * time.Hour // of a level, renewed by each use
+	MaxSessions = 1000           // of a tenant, that have a level; the same for subscriptions
+	MaxURIs     = 64             // subscriptions of a session
+	MaxURIBytes = 32 << 10       // of the URIs of a session
+	TTL         = 24 * time.Hour // of a level, and of the subscriptions of a session, renewed by each use
 )
 
-// ErrFull is the error of a level beyond MaxSessions.
-var ErrFull = errors.New("too many sessions of the tenant have a level")
+// ErrFull is the error of a level or a subscription beyond these bounds.
+var ErrFull = errors.New("too many sessions of the tenant have a level or subscriptions, or the session has too many")
 
-// Store shares levels between replicas. Each method but Watch must end with its ctx.
+// Store shares levels and subscriptions between replicas. Each method but Watch must end with its ctx.
 type Store interface {
 	// Level returns the level of a session, and renews it; empty means none.
 	Level(ctx context.Context, key Key) (string, error)
 	// SetLevel sets the level of a session. It returns ErrFull if the tenant has too many.
 	SetLevel(ctx context.Context, key Key, level string) error
-	// Watch calls changed with the id of each session whose level was set, until ctx ends. It calls missed after each
-	// interruption, when changes may have been lost. Neither may block.
+	// URIs returns the resources to which a session has subscribed, and renews them.
+	URIs(ctx context.Context, key Key) ([]string, error)
+	// Subscribe adds a resource to a session. It returns ErrFull if the session or the tenant has too many.
+	Subscribe(ctx context.Context, key Key, uri string) error
+	// Unsubscribe removes a resource from a session.
+	Unsubscribe(ctx context.Context, key Key, uri string) error
+	// Watch calls changed with the id of each session whose level or subscriptions were set, until ctx ends. It calls
+	// missed after each interruption, when changes may have been lost. Neither may block.
 	Watch(ctx context.Context, changed func(id string), missed func())
 }
 
@@ -45,13 +53,14 @@ const (
 	readTimeout = time.Second
 )
 
-// Sessions gives access to the levels of sessions. It is safe for concurrent use.
+// Sessions gives access to the levels and subscriptions of sessions. It is safe for concurrent use.
 type Sessions struct {
 	store Store
 
 	mu      sync.Mutex
 	known   *fairshare.LRU[string, string, level]
-	changes uint64 // of any session; a level that was read before a change is not kept
+	changes uint64                      // of any session; a level that was read before a change is not kept
+	streams map[string]map[*stream]bool // of sessions, by their ids; bounded by the number of streams
 }
 
 // level is a level in memory.
@@ -62,26 +71,75 @@ type level struct {
 
 // New returns Sessions with a store.
 func New(s Store) *Sessions {
-	return &Sessions{store: s, known: fairshare.NewLRU[string, string, level](maxKnown, nil)}
+	return &Sessions{store: s, known: fairshare.NewLRU[string, string, level](maxKnown, nil),
+		streams: map[string]map[*stream]bool{}}
 }
 
 // Run follows the changes of the store until ctx ends.
 func (s *Sessions) Run(ctx context.Context) { s.store.Watch(ctx, s.changed, s.missed) }
 
-// changed drops the level of a session.
+// changed drops the level of a session, and notifies its streams.
 func (s *Sessions) changed(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.changes++
 	s.known.Remove(id)
+	for of := range s.streams[id] {
+		of.changed()
+	}
 }
 
-// missed drops all levels.
+// missed drops all levels, and notifies all streams.
 func (s *Sessions) missed() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.changes++
 	s.known.Purge()
+	for _, all := range s.streams {
+		for of := range all {
+			of.changed()
+		}
+	}
+}
+
+// stream is a stream of a session at this replica.
+type stream struct{ changed func() }
+
+// Stream calls changed after each change of a session, until leave is called. It may not block.
+func (s *Sessions) Stream(id string, changed func()) (leave func()) {
+	of := &stream{changed}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.streams[id] == nil {
+		s.streams[id] = map[*stream]bool{}
+	}
+	s.streams[id][of] = true
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if delete(s.streams[id], of); len(s.streams[id]) == 0 {
+			delete(s.streams, id)
+		}
+	}
+}
+
+// URIs returns the resources to which a session has subscribed. The error is that of the store.
+func (s *Sessions) URIs(ctx context.Context, key Key) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	return s.store.URIs(ctx, key)
+}
+
+// Subscribe adds a resource to a session at all replicas. The error is that of the store.
+func (s *Sessions) Subscribe(ctx context.Context, key Key, uri string) error {
+	defer s.changed(key.ID)
+	return s.store.Subscribe(ctx, key, uri)
+}
+
+// Unsubscribe removes a resource from a session at all replicas. The error is that of the store.
+func (s *Sessions) Unsubscribe(ctx context.Context, key Key, uri string) error {
+	defer s.changed(key.ID)
+	return s.store.Unsubscribe(ctx, key, uri)
 }
 
 // Level returns the level of a session; empty means none. After the first call it is in memory. If the store is

@@ -3,6 +3,7 @@ package mcpsession_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/capgate/capgate/internal/mcpsession"
@@ -12,6 +13,7 @@ import (
 // store is a Store of one level, which counts its reads.
 type store struct {
 	level   string
+	uris    []string
 	err     error
 	reads   int
 	changed func(string)
@@ -26,6 +28,18 @@ func (s *store) Level(context.Context, mcpsession.Key) (string, error) {
 
 func (s *store) SetLevel(_ context.Context, _ mcpsession.Key, level string) error {
 	s.level = level
+	return s.err
+}
+
+func (s *store) URIs(context.Context, mcpsession.Key) ([]string, error) { return s.uris, s.err }
+
+func (s *store) Subscribe(_ context.Context, _ mcpsession.Key, uri string) error {
+	s.uris = append(s.uris, uri)
+	return s.err
+}
+
+func (s *store) Unsubscribe(_ context.Context, _ mcpsession.Key, uri string) error {
+	s.uris = slices.DeleteFunc(s.uris, func(u string) bool { return u == uri })
 	return s.err
 }
 

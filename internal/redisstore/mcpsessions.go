@@ -6,7 +6,7 @@ import (
 	"github.com/capgate/capgate/internal/mcpsession"
 )
 
-// MCPSessions holds the levels of sessions of MCP. It is an mcpsession.Store.
+// MCPSessions holds the levels and subscriptions of sessions of MCP. It is an mcpsession.Store.
 type MCPSessions struct{ client }
 
 // MCPSessions returns the store of sessions of MCP.
@@ -15,9 +15,13 @@ func (s *Store) MCPSessions() *MCPSessions { return &MCPSessions{s.client(Sessio
 var (
 	getLevelScript = newScript("mcpsessions_get")
 	setLevelScript = newScript("mcpsessions_set")
+
+	getURIsScript     = newScript("mcpsessions_uris")
+	subscribeScript   = newScript("mcpsessions_subscribe")
+	unsubscribeScript = newScript("mcpsessions_unsubscribe")
 )
 
-// keysOf returns the keys of a session.
+// keysOf returns the keys of the level of a session.
 func (s *MCPSessions) keysOf(of mcpsession.Key) []string {
 	return []string{s.key("{TENANT:mcp}:[UID:]level:SUM", of.Tenant, of.UID, digest(of.ID)),
 		s.key("{TENANT:mcp}:[UID:]levels", of.Tenant, of.UID)}
@@ -36,6 +40,32 @@ func (s *MCPSessions) SetLevel(ctx context.Context, of mcpsession.Key, level str
 		return mcpsession.ErrFull
 	}
 	return err
+}
+
+// urisOf returns the keys of the subscriptions of a session.
+func (s *MCPSessions) urisOf(of mcpsession.Key) []string {
+	return []string{s.key("{TENANT:mcp}:[UID:]uris:SUM", of.Tenant, of.UID, digest(of.ID)),
+		s.key("{TENANT:mcp}:[UID:]subscribers", of.Tenant, of.UID)}
+}
+
+// URIs implements mcpsession.Store.
+func (s *MCPSessions) URIs(ctx context.Context, of mcpsession.Key) ([]string, error) {
+	return s.run(ctx, getURIsScript, s.urisOf(of), digest(of.ID), mcpsession.TTL.Milliseconds()).StringSlice()
+}
+
+// Subscribe implements mcpsession.Store.
+func (s *MCPSessions) Subscribe(ctx context.Context, of mcpsession.Key, uri string) error {
+	set, err := s.run(ctx, subscribeScript, s.urisOf(of), digest(of.ID), mcpsession.TTL.Milliseconds(), uri,
+		mcpsession.MaxURIs, mcpsession.MaxURIBytes, mcpsession.MaxSessions, s.channel("mcplevels"), of.ID).Int()
+	if err == nil && set == 0 {
+		return mcpsession.ErrFull
+	}
+	return err
+}
+
+// Unsubscribe implements mcpsession.Store.
+func (s *MCPSessions) Unsubscribe(ctx context.Context, of mcpsession.Key, uri string) error {
+	return s.run(ctx, unsubscribeScript, s.urisOf(of), digest(of.ID), uri, s.channel("mcplevels"), of.ID).Err()
 }
 
 // Watch implements mcpsession.Store.

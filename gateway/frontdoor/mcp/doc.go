@@ -9,6 +9,7 @@
 //	names.go     the names of tools: capability__tool
 //	list.go      tools/list: the caller's catalog
 //	listen.go    streams that notify clients of changes of their list
+//	subscribe.go subscriptions to resources; subscriptions.go those of a stream
 //	events.go    responses as events, and heartbeats of long requests
 //	features.go  lists and calls of what servers offer besides tools: prompts.go, resources.go, uris.go
 //	toolset.go   the tools of a toolset, at /mcp/NAME

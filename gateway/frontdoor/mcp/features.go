@@ -33,6 +33,9 @@ type Features interface {
 	Resources(ctx context.Context, wait bool) ([]Offer, error)
 	// Has reports, from memory, whether the caller of ctx sees a capability, and it is one of MCP servers.
 	Has(ctx context.Context, capability string) bool
+	// Updates reports whether the caller of ctx may get updates of the resources of a capability. The error means that
+	// the rules are unavailable.
+	Updates(ctx context.Context, capability string) (bool, error)
 }
 
 // Offer holds features of a capability.

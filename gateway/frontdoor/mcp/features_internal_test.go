@@ -39,6 +39,8 @@ func (f ruledFeatures) Prompt(_ context.Context, capability, prompt string) (kno
 
 func (f ruledFeatures) Has(context.Context, string) bool { return true }
 
+func (f ruledFeatures) Updates(context.Context, string) (bool, error) { return true, nil }
+
 // allSeen is a Catalog whose capabilities are visible.
 type allSeen struct{ Catalog }
 

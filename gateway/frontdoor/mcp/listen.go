@@ -47,6 +47,14 @@ type listChange struct {
 	Meta sdk.Meta `json:"_meta"`
 }
 
+const resourceUpdated = "notifications/resources/updated"
+
+// update holds the params of the notification of an update of a resource; Meta is empty on the stream of a session.
+type update struct {
+	Meta sdk.Meta `json:"_meta,omitempty"`
+	URI  string   `json:"uri"`
+}
+
 // watching is a stream that notifies a client of changes of its lists.
 type watching struct {
 	h     *Handler
@@ -100,6 +108,14 @@ func (m *message) readListen(params strictjson.Value, header http.Header) *sdk.S
 		default:
 			has = true
 			for of, v := range v.Members() {
+				if string(of.Bytes()) == "resourceSubscriptions" {
+					uris := stringsIn(v)
+					if uris == nil {
+						return nil
+					}
+					p.Notifications.ResourceSubscriptions = uris
+					continue
+				}
 				if v.Kind() != strictjson.True && v.Kind() != strictjson.False {
 					return nil
 				}
@@ -121,6 +137,21 @@ func (m *message) readListen(params strictjson.Value, header http.Header) *sdk.S
 	return &sdk.SubscriptionsListenRequest{Params: p}
 }
 
+// stringsIn returns the elements of an array of strings; nil for another value.
+func stringsIn(v strictjson.Value) []string {
+	if v.Kind() != strictjson.Array {
+		return nil
+	}
+	all := make([]string, 0, v.Len())
+	for _, of := range v.Elements() {
+		if of.Kind() != strictjson.String {
+			return nil
+		}
+		all = append(all, string(of.Bytes()))
+	}
+	return all
+}
+
 // listsOf returns the lists that a client subscribes to.
 func (h *Handler) listsOf(wants *sdk.NotificationSubscriptions) (all Lists) {
 	if wants.ToolsListChanged {
@@ -135,23 +166,38 @@ func (h *Handler) listsOf(wants *sdk.NotificationSubscriptions) (all Lists) {
 	return all
 }
 
-// listen serves subscriptions/listen, whose headers the SDK has checked (2026-07-28, Subscriptions). Of the possible
-// subscriptions, it has those to lists. The stream lasts until the client disconnects.
+// listen serves subscriptions/listen, whose headers the SDK has checked (2026-07-28, Subscriptions). The stream lasts
+// until the client disconnects.
 func (h *Handler) listen(ctx context.Context, req *sdk.SubscriptionsListenRequest) (sdk.Result, error) {
 	x := exchangeOf(ctx)
 	if req.Params.Notifications == nil || x.read.id == nil {
 		return nil, invalidParams("notifications must be an object with the notifications to listen to")
 	}
-	lists := h.listsOf(req.Params.Notifications)
+	lists, uris := h.listsOf(req.Params.Notifications), req.Params.Notifications.ResourceSubscriptions
+	switch {
+	case !h.cfg.subscribes():
+		uris = nil
+	case tooMany(uris):
+		return nil, limitedSubscriptions(time.Minute)
+	}
 	out, meta := x.events, sdk.Meta{sdk.MetaKeySubscriptionID: json.RawMessage(x.read.id)}
+	updates := h.newSubscriptions(ctx, x, func(uri string) error {
+		return out.send(notification{"2.0", resourceUpdated, update{meta, uri}})
+	})
+	defer updates.stop()
 	begin := func() error {
+		if len(uris) > 0 {
+			uris = updates.of(uris)
+			defer updates.changed()
+		}
 		return out.send(notification{"2.0", "notifications/subscriptions/acknowledged",
 			sdk.SubscriptionsAcknowledgedParams{
 				Meta: meta, Notifications: sdk.NotificationSubscriptions{ToolsListChanged: lists&ToolList != 0,
-					PromptsListChanged: lists&PromptList != 0, ResourcesListChanged: lists&ResourceList != 0}}})
+					PromptsListChanged: lists&PromptList != 0, ResourcesListChanged: lists&ResourceList != 0,
+					ResourceSubscriptions: uris}}})
 	}
 	var err error
-	if lists != 0 {
+	if lists != 0 || len(uris) > 0 {
 		w := watching{h, x.r, lists, begin, func(method string) error {
 			return out.send(notification{"2.0", method, listChange{meta}})
 		}}
@@ -183,9 +229,10 @@ func opensEvents(r *http.Request) bool {
 	return r.Method == http.MethodGet && hasStreams(r) && accept.Named(r.Header, stream.Events)
 }
 
-// serveEvents serves a GET with notifications of changed lists (2025-11-25, Streamable HTTP, "Listening for Messages
-// from the Server"). A client that reconnects starts again, at any replica. The id of the first event is for clients
-// that would otherwise treat an ended stream as failed (2025-11-25, "Sending Messages to the Server").
+// serveEvents serves a GET with notifications of changed lists and of updates of resources (2025-11-25, Streamable
+// HTTP, "Listening for Messages from the Server"). A client that reconnects starts again, at any replica. The id of the
+// first event is for clients that would otherwise treat an ended stream as failed (2025-11-25, "Sending Messages to the
+// Server").
 func (h *Handler) serveEvents(w http.ResponseWriter, r *http.Request) {
 	m := &message{version: r.Header.Get("Mcp-Protocol-Version")}
 	if cors.CrossSite(r) {
@@ -196,7 +243,7 @@ func (h *Handler) serveEvents(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, r, m, twice)
 		return
 	}
-	_, refused := h.resume(r)
+	s, refused := h.resume(r)
 	if refused == nil {
 		refused = m.checkVersion()
 	}
@@ -209,8 +256,13 @@ func (h *Handler) serveEvents(w http.ResponseWriter, r *http.Request) {
 	out := eventsTo(w)
 	var alive *heartbeat
 	defer func() { alive.stop() }()
+	updates := h.newSubscriptions(ctx, &exchange{r: r, read: m, session: s}, func(uri string) error {
+		return out.send(notification{"2.0", resourceUpdated, update{URI: uri}})
+	})
+	defer updates.stop()
 	watch := watching{h, r, AllLists, func() error {
 		alive = keepAlive(out, h.cfg.Beat, leave)
+		defer updates.ofSession()
 		if m.version < primedVersion {
 			return out.Beat()
 		}

@@ -59,9 +59,11 @@ type Config struct {
 	// ctx ends. An error means that no replica may have received it. If nil, there are no other replicas.
 	Cancel func(ctx context.Context, request string) error
 	Tasks  Tasks // calls that wait for approvals, as tasks; optional
-	// Questions receives the calls whose clients answer questions of MCP servers. If nil, they answer none.
+	// Questions receives the calls whose clients answer questions of MCP servers, and the followers of resources. If
+	// nil, there are none.
 	Questions *questions.Calls
-	// Levels holds the levels of log messages of sessions. If nil, clients of revisions with sessions set none.
+	// Levels holds the levels of log messages and the subscriptions of sessions. If nil, clients of revisions with
+	// sessions have none.
 	Levels *mcpsession.Sessions
 	// Session returns the key of a session of a request's caller; required with Levels.
 	Session func(r *http.Request, id string) mcpsession.Key
@@ -173,7 +175,7 @@ func New(cfg Config) *Handler {
 	capabilities := &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{ListChanged: true}}
 	if cfg.Features != nil {
 		capabilities.Prompts = &sdk.PromptCapabilities{ListChanged: true}
-		capabilities.Resources = &sdk.ResourceCapabilities{ListChanged: true}
+		capabilities.Resources = &sdk.ResourceCapabilities{ListChanged: true, Subscribe: cfg.subscribes()}
 		capabilities.Completions = &sdk.CompletionCapabilities{}
 	}
 	if cfg.Questions != nil {
@@ -351,6 +353,10 @@ func (h *Handler) receive(next sdk.MethodHandler) sdk.MethodHandler {
 		//nolint:staticcheck // deprecated, and still a part of the protocol
 		case *sdk.ServerRequest[*sdk.SetLoggingLevelParams]:
 			result, err = h.setLevel(ctx, req.Params)
+		case *sdk.SubscribeRequest:
+			result, err = h.subscribe(ctx, req.Params.URI)
+		case *sdk.UnsubscribeRequest:
+			result, err = h.unsubscribe(ctx, req.Params.URI)
 		default:
 			serve := h.features(req)
 			if serve == nil {

@@ -78,6 +78,7 @@ func (h *Handler) checkScope(r *http.Request, m *message) error {
 		m.method == toolsCall && m.tool == searchTools && h.searches(r):
 		return h.cfg.Lists(r)
 	case m.method == toolsCall, m.method == "logging/setLevel", isFeatureCall(m.method),
+		m.method == subscribeMethod, m.method == unsubscribeMethod,
 		slices.Contains(taskMethods(), m.method):
 		return h.cfg.Invokes(r)
 	}

@@ -36,6 +36,11 @@ func (h *Handler) kinds(i *invocation) questions.Kinds {
 	case !x.hasStream():
 		return 0
 	}
+	return x.kinds()
+}
+
+// kinds returns the kinds of questions that the client of a session answers in its revision.
+func (x *exchange) kinds() questions.Kinds {
 	all := x.session.kinds()
 	if x.read.version < elicitVersion {
 		all &^= questions.Forms

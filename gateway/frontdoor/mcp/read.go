@@ -342,7 +342,7 @@ func (m *message) isServed() bool {
 		return true
 	case "subscriptions/listen":
 		return m.isStateless()
-	case "logging/setLevel":
+	case "logging/setLevel", subscribeMethod, unsubscribeMethod:
 		return !m.isStateless()
 	}
 	if isFeatureCall(m.method) {

@@ -326,3 +326,11 @@ func (c chosenFeatures) Has(ctx context.Context, capability string) bool {
 	set := toolsetOf(ctx)
 	return c.Features.Has(ctx, capability) && (set == nil || set.Has(capability))
 }
+
+// Updates implements Features.
+func (c chosenFeatures) Updates(ctx context.Context, capability string) (bool, error) {
+	if set := toolsetOf(ctx); set != nil && !set.Has(capability) {
+		return false, nil
+	}
+	return c.Features.Updates(ctx, capability)
+}

@@ -32,6 +32,7 @@ type asker struct {
 	of    *questions.Call // nil means that the client answers nothing
 	kinds questions.Kinds
 	apps  questions.Kinds // apps if the client shows them, otherwise 0
+	alone bool            // it subscribes in a session of its own
 	from  questions.Source
 	logs  *tokenbucket.Bucket // of log messages; nil if of is nil
 
@@ -46,6 +47,7 @@ type asker struct {
 func (v *server) asker(id, tool string) *asker {
 	a := &asker{of: v.all.Questions.Of(id), from: questions.Source{Capability: v.fleet.Capability, Tool: tool}}
 	if a.of != nil {
+		a.alone = a.of.Follower != nil && a.of.Follower.Alone
 		a.kinds, a.from.Own = a.of.Kinds&v.settings.questions(), a.of.Own
 		a.logs = newLogPace()
 	}
@@ -55,6 +57,9 @@ func (v *server) asker(id, tool string) *asker {
 // declared returns the kinds that a session of a call declares. A server with sessions asks on the stream of the call,
 // which is of no use if the client answers only results.
 func (a *asker) declared(old bool) questions.Kinds {
+	if old && a.alone {
+		return following
+	}
 	if old && a.kinds != 0 && a.of.Ask == nil {
 		return a.apps
 	}

@@ -10,8 +10,11 @@ func (v *server) implementation() *sdk.Implementation {
 	return &sdk.Implementation{Name: "capgate", Version: v.all.Version}
 }
 
-// apps is no kind of questions. It marks sessions whose client declares that it shows apps (MCP Apps).
-const apps questions.Kinds = 1 << 7
+// These are no kinds of questions.
+const (
+	apps      questions.Kinds = 1 << 7 // marks sessions whose client declares that it shows apps (MCP Apps)
+	following questions.Kinds = 1 << 6 // marks sessions of one replica for subscriptions alone, see follow.go
+)
 
 // client returns a client for calls that declares to answer these questions. It has no handlers: an asker answers
 // requests of servers in calls, and the SDK refuses all others.

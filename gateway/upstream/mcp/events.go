@@ -22,11 +22,11 @@ type events struct {
 	pace    *paced // rate limit of unsolicited messages; nil with ex, because total limits those
 	ready   []byte
 	ex      *exchange
-	heard   *listener // handles all messages; nil for streams of the SDK
-	size    int       // bytes of the current event
-	returns bool      // the last line ended with a carriage return
-	id      string    // of the request that the events respond to; empty means none
-	answer  []byte    // the response; nil means not received yet
+	heard   hearer // handles all messages; nil for streams of the SDK
+	size    int    // bytes of the current event
+	returns bool   // the last line ended with a carriage return
+	id      string // of the request that the events respond to; empty means none
+	answer  []byte // the response; nil means not received yet
 	rest    resumption
 }
 

@@ -187,7 +187,15 @@ func (v *server) attempt(ctx context.Context, of attempted) (_ *toolResult, lost
 	if err != nil {
 		return nil, lost, err
 	}
-	defer in.release()
+	defer func() { in.release() }()
+	if of.op.uri != "" {
+		return v.subscribe(ctx, of, &in)
+	}
+	return v.request(ctx, of, in)
+}
+
+// request is attempt in a session.
+func (v *server) request(ctx context.Context, of attempted, in joined) (_ *toolResult, lost bool, err error) {
 	s, o := in.session, in.open
 	ex, end := begin(ctx, of.op.method, of.told)
 	defer ex.settle()

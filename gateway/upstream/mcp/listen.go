@@ -12,6 +12,7 @@ import (
 	"github.com/capgate/capgate/gateway/questions"
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/internal/lib/backoff"
+	"github.com/capgate/capgate/internal/manifest"
 )
 
 // A server of an earlier revision may ask on the stream of a GET, which belongs to no call (2025-11-25, Streamable
@@ -23,16 +24,22 @@ const (
 	streamPatience = 2 * time.Second // of a call for the response to the GET
 )
 
-// listener has the stream of one session, while its calls need it.
+// listener has the stream of one session, while its calls or followers need it.
 type listener struct {
 	running sync.WaitGroup
 
-	mu     sync.Mutex
-	calls  map[*exchange]struct{} // whose clients answer questions
-	stream *stream                // nil means none
-	none   time.Time              // until then, the server is not asked for a stream
-	closed bool
-	idle   *time.Timer
+	mu      sync.Mutex
+	calls   map[*exchange]struct{} // whose clients answer questions
+	follows map[*follow]struct{}
+	stream  *stream   // nil means none
+	none    time.Time // until then, the server is not asked for a stream
+	closed  bool
+	idle    *time.Timer
+}
+
+// hearer handles the messages of a stream. An error ends it.
+type hearer interface {
+	heard(t *transport, r *http.Request, data []byte) error
 }
 
 // stream is the stream of a GET.
@@ -44,39 +51,49 @@ type stream struct {
 // listen adds a call to a session, and opens the stream if there is none. It returns once the server can ask there, or
 // has no stream. leave must be called before the call settles.
 func (v *server) listen(ex *exchange, s *session, o *opened) (leave func()) {
-	if ex.asks.kinds == 0 || ex.asks.of.Ask == nil || o.ID() == "" || o.InitializeResult().ProtocolVersion >= modern {
+	if ex.method == manifest.Subscribe || ex.asks.kinds == 0 || ex.asks.of.Ask == nil || o.ID() == "" ||
+		o.InitializeResult().ProtocolVersion >= modern {
 		return func() {}
 	}
 	l := &o.link.listener
-	if of := l.join(v, ex, s, o); of != nil {
-		patience := time.NewTimer(streamPatience)
-		defer patience.Stop()
-		select {
-		case <-of.opened:
-		case <-patience.C:
-		case <-ex.ctx.Done():
-		}
-	}
+	l.awaits(ex.ctx, l.join(ex.ctx, v, s, o, func() { l.calls[ex] = struct{}{} }))
 	return func() { l.leave(ex) }
 }
 
-// join adds a call, and returns the stream; nil means none.
-func (l *listener) join(v *server, ex *exchange, s *session, o *opened) *stream {
+// awaits waits for the response to the GET, and reports whether the stream is open.
+func (l *listener) awaits(ctx context.Context, of *stream) bool {
+	if of == nil {
+		return false
+	}
+	patience := time.NewTimer(streamPatience)
+	defer patience.Stop()
+	select {
+	case <-of.opened:
+	case <-patience.C:
+		return false
+	case <-ctx.Done():
+		return false
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.calls == nil {
-		l.calls = map[*exchange]struct{}{}
-	}
-	l.calls[ex] = struct{}{}
+	return l.stream == of
+}
+
+// join adds a call or a follower, and returns the stream; nil means none.
+func (l *listener) join(ctx context.Context, v *server, s *session, o *opened, add func()) *stream {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.begin()
+	add()
 	if l.idle != nil {
 		l.idle.Stop()
 	}
 	if l.stream == nil && !l.closed && time.Now().After(l.none) && (s.held == nil || s.held.Reserve(streamCost)) {
-		ctx, stop := context.WithCancel(upstream.WithoutCaller(context.WithoutCancel(ex.ctx)))
+		streaming, stop := context.WithCancel(upstream.WithoutCaller(context.WithoutCancel(ctx)))
 		of := &stream{stop, make(chan struct{})}
 		l.stream = of
 		l.running.Go(func() {
-			l.run(ctx, v.transport, o, of)
+			l.run(streaming, v.transport, o, of)
 			if s.held != nil {
 				s.held.Release(streamCost)
 			}
@@ -85,12 +102,19 @@ func (l *listener) join(v *server, ex *exchange, s *session, o *opened) *stream 
 	return l.stream
 }
 
+// begin makes the zero value usable. The caller must hold mu.
+func (l *listener) begin() {
+	if l.calls == nil {
+		l.calls, l.follows = map[*exchange]struct{}{}, map[*follow]struct{}{}
+	}
+}
+
 // leave removes a call. A stream without calls closes after a while.
 func (l *listener) leave(ex *exchange) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.calls, ex)
-	if len(l.calls) == 0 && l.stream != nil && !l.closed {
+	if len(l.calls)+len(l.follows) == 0 && l.stream != nil && !l.closed {
 		l.idle = time.AfterFunc(streamIdle, func() { l.isUnused() })
 	}
 }
@@ -99,7 +123,7 @@ func (l *listener) leave(ex *exchange) {
 func (l *listener) isUnused() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.calls) > 0 {
+	if len(l.calls)+len(l.follows) > 0 {
 		return false
 	}
 	if l.stream != nil {
@@ -109,12 +133,53 @@ func (l *listener) isUnused() bool {
 	return true
 }
 
+// remove removes a follower. A stream that nothing needs closes at once, so that another replica can open it.
+func (l *listener) remove(f *follow) {
+	l.drop(f)
+	l.isUnused()
+}
+
+// drop is remove that leaves the stream open.
+func (l *listener) drop(f *follow) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.follows, f)
+}
+
+// has reports whether a resource has a follower.
+func (l *listener) has(uri string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for f := range l.follows {
+		if f.uri == uri {
+			return true
+		}
+	}
+	return false
+}
+
+// keep adds a follower, and runs serve, for which close waits. It returns false after close.
+func (l *listener) keep(f *follow, serve func()) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return false
+	}
+	l.begin()
+	l.follows[f] = struct{}{}
+	l.running.Go(serve)
+	return true
+}
+
 // close ends the stream for good.
 func (l *listener) close() {
 	l.mu.Lock()
 	l.closed = true
 	if l.stream != nil {
 		l.stream.stop()
+	}
+	for f := range l.follows {
+		f.end()
 	}
 	if l.idle != nil {
 		l.idle.Stop()
@@ -126,8 +191,14 @@ func (l *listener) close() {
 // run reads the stream, which a server may end as often as it likes.
 func (l *listener) run(ctx context.Context, t *transport, o *opened, of *stream) {
 	defer of.stop()
-	ready := sync.OnceFunc(func() { close(of.opened) })
-	defer ready()
+	open, opened := sync.OnceFunc(func() { close(of.opened) }), 0
+	defer open()
+	ready := func() {
+		if opened++; opened > 1 {
+			l.missed()
+		}
+		open()
+	}
 	pace := &paced{newPace(), ctx}
 	for pace.take(perStream) == nil && l.read(ctx, t, o, pace, ready) && backoff.Sleep(ctx, resumeAfter) {
 		if l.isUnused() {
@@ -138,6 +209,9 @@ func (l *listener) run(ctx context.Context, t *transport, o *opened, of *stream)
 	defer l.mu.Unlock()
 	if l.stream == of {
 		l.stream, l.none = nil, time.Now().Add(streamIdle)
+		for f := range l.follows {
+			f.end()
+		}
 	}
 }
 
@@ -170,6 +244,25 @@ func (l *listener) read(ctx context.Context, t *transport, o *opened, pace *pace
 	return true
 }
 
+// missed notifies the followers that updates may have been lost, because the stream was not open.
+func (l *listener) missed() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for f := range l.follows {
+		f.of.Updated()
+	}
+}
+
+// updated notifies the followers of a resource.
+func (l *listener) updated(params json.RawMessage) {
+	uri := updatedURI(params)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for f := range l.follows {
+		f.updated(uri)
+	}
+}
+
 // only returns the only call of the session that the server can ask; nil means none.
 func (l *listener) only() (call *exchange) {
 	l.mu.Lock()
@@ -183,11 +276,15 @@ func (l *listener) only() (call *exchange) {
 	return call
 }
 
-// heard handles a message on the stream: a question goes to the only call, and another request has an error.
-// Notifications are dropped, because a call that has ended, or one of another replica, may have caused them. r is the
-// request of the stream.
+// heard implements hearer. A question goes to the only call, and another request has an error. Followers are notified
+// of updates. Other notifications are dropped, because a call that has ended, or one of another replica, may have
+// caused them. r is the request of the stream.
 func (l *listener) heard(t *transport, r *http.Request, data []byte) error {
 	m, err := parse(data)
+	if err == nil && m.Method != nil && len(m.ID) == 0 && *m.Method == updatedMethod {
+		l.updated(m.Params)
+		return nil
+	}
 	if err != nil || m.Method == nil || len(m.ID) == 0 || len(m.ID) > maxQuestionID {
 		return err
 	}

@@ -22,8 +22,32 @@ import (
 
 // levels is an mcpsession.Store of replicas in one process.
 type levels struct {
-	mu  sync.Mutex
-	all map[mcpsession.Key]string
+	mu   sync.Mutex
+	all  map[mcpsession.Key]string
+	uris map[mcpsession.Key][]string
+}
+
+func (l *levels) URIs(_ context.Context, key mcpsession.Key) ([]string, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.uris[key]), nil
+}
+
+func (l *levels) Subscribe(_ context.Context, key mcpsession.Key, uri string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.uris[key]) >= mcpsession.MaxURIs {
+		return mcpsession.ErrFull
+	}
+	l.uris[key] = append(l.uris[key], uri)
+	return nil
+}
+
+func (l *levels) Unsubscribe(_ context.Context, key mcpsession.Key, uri string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.uris[key] = slices.DeleteFunc(l.uris[key], func(of string) bool { return of == uri })
+	return nil
 }
 
 func (l *levels) Level(_ context.Context, key mcpsession.Key) (string, error) {
@@ -43,7 +67,7 @@ func (*levels) Watch(ctx context.Context, _ func(string), _ func()) { <-ctx.Done
 
 // withLevels gives a gateway levels of sessions.
 func withLevels(o *gatewaytest.Options) {
-	o.MCP.Levels = mcpsession.New(&levels{all: map[mcpsession.Key]string{}})
+	o.MCP.Levels = mcpsession.New(&levels{all: map[mcpsession.Key]string{}, uris: map[mcpsession.Key][]string{}})
 }
 
 // newLogging serves a tool that sends a log message of each level.

@@ -27,6 +27,7 @@ type operation struct {
 	task    *task             // of the server for this call; nil means none
 	meta    sdk.Meta          // of the request
 	answers questions.Answers // to the questions of an earlier result; not for a completion
+	uri     string            // of the resource to subscribe to; empty means another operation
 	// send sends the request. Its error counts only if there is no response.
 	send func(ctx context.Context, cs *sdk.ClientSession, meta sdk.Meta) error
 	// read converts the result. If whole is true, it includes the rest.
@@ -46,6 +47,8 @@ func operationOf(req *docpb.InvokeRequest) (*operation, error) {
 		return promptOf(prompt, arguments)
 	case name == manifest.ReadResource:
 		return resourceOf(arguments)
+	case name == manifest.Subscribe:
+		return subscriptionOf(arguments)
 	case name == manifest.Complete:
 		return completionOf(arguments)
 	}
@@ -76,22 +79,45 @@ func promptOf(name string, arguments json.RawMessage) (*operation, error) {
 }
 
 func resourceOf(arguments json.RawMessage) (*operation, error) {
-	var of struct {
-		URI string `json:"uri"`
-	}
-	if strictjson.UnmarshalKnown(arguments, &of) != nil {
-		return nil, invalidArguments("resources/read has the argument uri, a string, and no other")
-	}
-	if err := manifest.CheckURI(of.URI); err != nil {
-		return nil, invalidArguments("the resource cannot be read: " + err.Error())
+	uri, err := uriOf(manifest.ReadResource, arguments)
+	if err != nil {
+		return nil, err
 	}
 	op := &operation{method: manifest.ReadResource, read: read[resourceResult]}
 	op.send = func(ctx context.Context, cs *sdk.ClientSession, meta sdk.Meta) error {
-		_, err := cs.ReadResource(ctx, &sdk.ReadResourceParams{URI: of.URI, Meta: meta,
+		_, err := cs.ReadResource(ctx, &sdk.ReadResourceParams{URI: uri, Meta: meta,
 			InputResponses: responsesOf(op.answers.Responses), RequestState: op.answers.State})
 		return err
 	}
 	return op, nil
+}
+
+// uriOf returns the only argument of a call of a resource.
+func uriOf(method string, arguments json.RawMessage) (string, error) {
+	var of struct {
+		URI string `json:"uri"`
+	}
+	if strictjson.UnmarshalKnown(arguments, &of) != nil {
+		return "", invalidArguments(method + " has the argument uri, a string, and no other")
+	}
+	if err := manifest.CheckURI(of.URI); err != nil {
+		return "", invalidArguments("the resource cannot be read: " + err.Error())
+	}
+	return of.URI, nil
+}
+
+// subscriptionOf returns a subscription to a resource, see server.subscribe.
+func subscriptionOf(arguments json.RawMessage) (*operation, error) {
+	uri, err := uriOf(manifest.Subscribe, arguments)
+	if err != nil {
+		return nil, err
+	}
+	return &operation{method: manifest.Subscribe, uri: uri,
+		send: func(ctx context.Context, cs *sdk.ClientSession, meta sdk.Meta) error {
+			return cs.Subscribe(ctx, &sdk.SubscribeParams{URI: uri, Meta: meta})
+		},
+		read: func([]byte, bool) (*toolResult, error) { return subscribed(), nil },
+	}, nil
 }
 
 func completionOf(arguments json.RawMessage) (*operation, error) {

@@ -178,7 +178,7 @@ type stored struct {
 
 // placeOf returns the place of a caller's session in the store of all replicas; nil means it has none.
 func (v *server) placeOf(ctx context.Context, key sessionKey) *sessions.Place {
-	if key.isShared() || !v.shares {
+	if key.isShared() || !v.shares || key.kinds&following != 0 {
 		return nil
 	}
 	return v.all.Sessions.Place(ctx, key.tenant, v.fleet.Capability, 2*v.idle(), []any{v.url, v.transport.host,

@@ -4,7 +4,9 @@ package storetest
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
@@ -18,6 +20,8 @@ func Suite() contract.Suite[mcpsession.Store] {
 	return contract.Suite[mcpsession.Store]{
 		"a level is that of one session":  testLevel,
 		"a tenant has a limit of its own": testLimit,
+		"a session has its subscriptions": testURIs,
+		"subscriptions have limits":       testURILimits,
 		"other replicas are notified":     testWatch,
 	}
 }
@@ -62,6 +66,67 @@ func testLimit(t *testing.T, open func() mcpsession.Store) {
 	check.Must(t, s.SetLevel(t.Context(), key("acme", "2", "more"), "info"))
 }
 
+// wantURIs compares the subscriptions of a session.
+func wantURIs(t *testing.T, s mcpsession.Store, of mcpsession.Key, want ...string) {
+	t.Helper()
+	got, err := s.URIs(t.Context(), of)
+	slices.Sort(got)
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%+v: %q, %v; want %q", of, got, err, want)
+	}
+}
+
+func testURIs(t *testing.T, open func() mcpsession.Store) {
+	a, b := open(), open()
+	of := key("acme", "1", "s")
+	wantURIs(t, a, of)
+	for _, uri := range []string{"a://b", "a://c", "a://b"} {
+		check.Must(t, a.Subscribe(t.Context(), of, uri))
+	}
+	wantURIs(t, b, of, "a://b", "a://c")
+	for _, other := range []mcpsession.Key{key("acme", "1", "other"), key("acme", "2", "s"), key("acme", "", "s"),
+		key("globex", "1", "s")} {
+		wantURIs(t, a, other)
+	}
+	check.Must(t, b.Unsubscribe(t.Context(), of, "a://b"))
+	check.Must(t, b.Unsubscribe(t.Context(), of, "a://none"))
+	wantURIs(t, a, of, "a://c")
+	want(t, a, of, "")
+}
+
+func testURILimits(t *testing.T, open func() mcpsession.Store) {
+	s := open()
+	full := func(of mcpsession.Key, uri string) {
+		t.Helper()
+		if err := s.Subscribe(t.Context(), of, uri); !errors.Is(err, mcpsession.ErrFull) {
+			t.Errorf("a subscription too many: %v", err)
+		}
+	}
+	of := key("acme", "1", "many")
+	for i := range mcpsession.MaxURIs {
+		check.Must(t, s.Subscribe(t.Context(), of, strconv.Itoa(i)))
+	}
+	full(of, "more")
+	check.Must(t, s.Subscribe(t.Context(), of, "7"))
+	check.Must(t, s.Unsubscribe(t.Context(), of, "7"))
+	check.Must(t, s.Subscribe(t.Context(), of, "more"))
+	long := key("acme", "1", "long")
+	check.Must(t, s.Subscribe(t.Context(), long, strings.Repeat("a", mcpsession.MaxURIBytes-1)))
+	full(long, "bb")
+	check.Must(t, s.Subscribe(t.Context(), long, "b"))
+	for i := range mcpsession.MaxSessions - 2 {
+		check.Must(t, s.Subscribe(t.Context(), key("acme", "1", strconv.Itoa(i)), "a"))
+	}
+	full(key("acme", "1", "one"), "a")
+	check.Must(t, s.Subscribe(t.Context(), of, "more"))
+	check.Must(t, s.Subscribe(t.Context(), key("acme", "2", "one"), "a"))
+	for i := range mcpsession.MaxURIs { // a session without subscriptions does not count
+		check.Must(t, s.Unsubscribe(t.Context(), of, strconv.Itoa(i)))
+	}
+	check.Must(t, s.Unsubscribe(t.Context(), of, "more"))
+	check.Must(t, s.Subscribe(t.Context(), key("acme", "1", "one"), "a"))
+}
+
 func testWatch(t *testing.T, open func() mcpsession.Store) {
 	a, b := open(), open()
 	ctx, stop := context.WithCancel(t.Context())
@@ -72,8 +137,12 @@ func testWatch(t *testing.T, open func() mcpsession.Store) {
 	})
 	check.Received(t, missed, "the connection")
 	check.Must(t, a.SetLevel(ctx, key("acme", "1", "s"), "info"))
-	if id := check.Received(t, changed, "the change"); id != "s" {
-		t.Errorf("%s has changed", id)
+	check.Must(t, a.Subscribe(ctx, key("acme", "1", "u"), "a://b"))
+	check.Must(t, a.Unsubscribe(ctx, key("acme", "1", "v"), "a://b"))
+	for _, want := range []string{"s", "u", "v"} {
+		if id := check.Received(t, changed, "the change"); id != want {
+			t.Errorf("%s has changed, and not %s", id, want)
+		}
 	}
 	stop()
 	check.Ended(t, &watching, "the watch to stop")

@@ -271,6 +271,18 @@ func (t offersOf) offers(ctx context.Context, wait bool, fill func(context.Conte
 	return all, nil
 }
 
+// Updates implements mcp.Features.
+func (t offersOf) Updates(ctx context.Context, capability string) (may bool, err error) {
+	caller := &web.From(ctx).Identity
+	if may = t.Has(ctx, capability); may {
+		may, err = t.Usable.Usability(ctx, caller, capability, manifest.ReadResource)
+	}
+	if may && err == nil {
+		may, err = t.Usable.Usability(ctx, caller, capability, manifest.Subscribe)
+	}
+	return may, err
+}
+
 // fingerprints returns digests of the prompts and of the resources that a caller may use, as far as they are known.
 func (t offersOf) fingerprints(ctx context.Context, caller *tenant.Identity) (prompts, resources [sha256.Size]byte,
 	_ error) {

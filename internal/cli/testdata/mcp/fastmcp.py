@@ -41,6 +41,38 @@ async def tell_aside(ctx: Context) -> str:
     return f"The model says {answer.content.text} aside."
 
 
+low = server._mcp_server
+subscribers = set()
+capabilities = low.get_capabilities
+
+
+def with_subscriptions(*args: object) -> object:
+    declared = capabilities(*args)
+    declared.resources.subscribe = True
+    return declared
+
+
+low.get_capabilities = with_subscriptions
+
+
+@low.subscribe_resource()
+async def subscribe(uri: object) -> None:
+    subscribers.add(low.request_context.session)
+
+
+@low.unsubscribe_resource()
+async def unsubscribe(uri: object) -> None:
+    subscribers.discard(low.request_context.session)
+
+
+@server.tool()
+async def touch() -> str:
+    """Changes a resource."""
+    for session in list(subscribers):
+        await session.send_resource_updated("fast://greeting")
+    return "done"
+
+
 @server.resource("fast://greeting")
 def greeting() -> str:
     return "a text of FastMCP"

@@ -23,6 +23,12 @@ const answers = {
 for (const [method, [schema, answer]] of Object.entries(answers)) {
   client.setRequestHandler(schema ?? method, () => answer);
 }
+const updates = [];
+let onUpdate = () => {};
+client.setNotificationHandler(types.ResourceUpdatedNotificationSchema ?? "notifications/resources/updated", (n) => {
+  updates.push(n.params.uri);
+  onUpdate();
+});
 await client.connect(new StreamableHTTPClientTransport(new URL(url)));
 
 // names returns one member of each item of a list with pages.
@@ -46,6 +52,21 @@ const methods = {
   "prompts/get": (params) => client.getPrompt(params),
   "resources/read": (params) => client.readResource(params),
   "completion/complete": (params) => client.complete(params),
+  updates: async ({ uri, tool }) => {
+    const next = async () => {
+      while (!updates.includes(uri)) await new Promise((resolve) => { onUpdate = resolve; });
+      updates.length = 0;
+    };
+    if (mode === "legacy" || mode === "sdk") {
+      await client.subscribeResource({ uri });
+      await next();
+    } else {
+      await client.listen({ resourceSubscriptions: [uri] });
+    }
+    await client.callTool({ name: tool, arguments: {} });
+    await next();
+    return [uri];
+  },
 };
 const results = [];
 for (const [method, params] of JSON.parse(requests)) {

@@ -25,6 +25,35 @@ async def roots(_: object) -> types.ListRootsResult:
     return types.ListRootsResult(roots=[types.Root(uri="file:///home/ann", name="ann")])
 
 
+updates: asyncio.Queue = asyncio.Queue()
+
+
+async def heard(message: object) -> None:
+    of = getattr(message, "root", message)
+    if isinstance(of, types.ResourceUpdatedNotification):
+        await updates.put(str(of.params.uri))
+
+
+async def next_update(uri: str) -> None:
+    while await updates.get() != uri:
+        pass
+
+
+async def updated(client: Client, uri: str, tool: str) -> list[str]:
+    """Subscribes to a resource, changes it with a tool, and returns the URI of the update."""
+    if mode == "legacy":
+        await client.subscribe_resource(uri)
+        await next_update(uri)
+        await client.call_tool(tool, {})
+        await next_update(uri)
+        return [uri]
+    async with client.listen(resource_subscriptions=[uri]) as events:
+        await client.call_tool(tool, {})
+        async for event in events:
+            return [str(event.uri)]
+    return []
+
+
 async def names(listing, items: str, name: str) -> list[str]:
     """Returns one member of each item of a list with pages."""
     found, cursor = [], None
@@ -60,12 +89,14 @@ async def run(client: Client, method: str, params: dict):
             return await client.read_resource(params["uri"])
         case "completion/complete":
             return await complete(client, params)
+        case "updates":
+            return await updated(client, params["uri"], params["tool"])
 
 
 async def main() -> None:
     results = []
     async with Client(url, mode=mode, elicitation_callback=elicit, sampling_callback=sample,
-                      list_roots_callback=roots) as client:
+                      list_roots_callback=roots, message_handler=heard) as client:
         for method, params in json.loads(requests):
             try:
                 result = await run(client, method, params)

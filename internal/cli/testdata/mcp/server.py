@@ -73,6 +73,13 @@ def tell(answer: Annotated[CreateMessageResult, Resolve(ask_model)]) -> str:
     return f"The model says {answer.content.text}."
 
 
+@server.tool()
+async def touch(ctx: Context) -> str:
+    """Changes a resource."""
+    await ctx.notify_resource_updated("python://greeting")
+    return "done"
+
+
 @server.resource("python://greeting")
 def greeting() -> str:
     return "a text of Python"
