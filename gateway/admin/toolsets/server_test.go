@@ -13,7 +13,6 @@ import (
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/operator"
-	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
@@ -35,8 +34,8 @@ func authored(t *testing.T, description string) map[string]catalog.Declaration {
 }
 
 // managed returns a replica's toolsets, besides those of a configuration.
-func managed(store *redisstore.Store) *toolset.Manager {
-	m := toolset.NewManager(store.Toolsets(), func(text []byte) (*toolset.Toolset, error) {
+func managed(store toolset.Store) *toolset.Manager {
+	m := toolset.NewManager(store, func(text []byte) (*toolset.Toolset, error) {
 		return config.ParseToolset("toolset", text)
 	}, nil, slog.New(slog.DiscardHandler))
 	m.SetFile([]toolset.Toolset{
@@ -100,7 +99,7 @@ func TestToolsetsByJSON(t *testing.T) {
 	c := catalog.New(catalog.Options{Store: store.Catalog()})
 	c.Replace(authored(t, "one"))
 	c.Read(t.Context())
-	m := managed(store)
+	m := managed(store.Toolsets())
 	p := gatewaytest.ServeOperators(t, toolsets.New(toolsets.Config{Toolsets: m, Catalog: c,
 		Versions: store.Versions()}))
 	tool, _ := c.Describe("mail", "send")
@@ -180,7 +179,7 @@ func TestToolsetsOfTenantsAreApart(t *testing.T) {
 	directory := tenant.NewDirectory(nil)
 	directory.Replace(map[string]*tenant.Settings{"acme": {ID: "acme", Capabilities: mail},
 		"globex": {ID: "globex", Capabilities: mail}})
-	m := managed(store)
+	m := managed(store.Toolsets())
 	var by guard.Authenticator = byName{}
 	p := gatewaytest.ServeGuarded(t, by, toolsets.New(toolsets.Config{Toolsets: m, Catalog: c,
 		Tenants: &tenant.Roster{Directory: directory}}))
