@@ -56,8 +56,7 @@ func (h *handler) Headers(s *relay.Stream) {
 	switch v := s.RequestValue().(type) {
 	case *web.Inherited:
 		t.authenticate.Inherited, t.Client, t.idempotency.Given = &v.Inherited, v.Client, v.IdempotencyKeys
-		t.authorize.Asking, t.Feature = v.Asking, v.Feature
-		t.Info.Changed = v.Asking != nil && v.Asking.Toolset != ""
+		t.authorize.Asking, t.Feature, t.Info.Changed = &v.Asking, v.Feature, v.Asking.Toolset != ""
 	case *internalCall:
 		t.Client.Protocol = call.Own
 		t.Attempt.Address = v.backend

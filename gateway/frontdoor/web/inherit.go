@@ -17,8 +17,8 @@ type Inherited struct {
 	authenticate.Inherited
 	Client          filter.Client
 	IdempotencyKeys []string
-	Feature         bool         // see request.Call
-	Asking          *call.Asking // nil means the front door knows nothing
+	Feature         bool // see request.Call
+	Asking          call.Asking
 }
 
 // Inherit adds the data of the request of ctx to a call.
@@ -35,7 +35,7 @@ func Inherit(ctx context.Context, q *relay.Request) {
 	if len(c.IdempotencyKeys) > 0 || c.Signature != "" || c.Feature || c.Asked != nil || c.Toolset != "" {
 		own := v.Inherited
 		own.Signature, own.IdempotencyKeys = c.Signature, c.IdempotencyKeys
-		own.Feature, own.Asking = c.Feature, &c.Asking
+		own.Feature, own.Asking = c.Feature, c.Asking
 		q.Value = &own
 	}
 }
