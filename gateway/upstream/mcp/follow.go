@@ -148,7 +148,7 @@ func (v *server) enterFollow(ctx context.Context, of attempted, in *joined, f *f
 	l := &o.link.listener
 	undo := func() {
 		f.end()
-		l.remove(f)
+		l.remove(f, o.link.place.Load() != nil)
 		release()
 	}
 	result, lost, err := v.request(ctx, of, *in)
@@ -171,7 +171,7 @@ func (v *server) enterFollow(ctx context.Context, of attempted, in *joined, f *f
 		if f.of.Context.Err() != nil {
 			v.leaveFollow(s, o, f)
 		}
-		l.remove(f)
+		l.remove(f, o.link.place.Load() != nil)
 		f.ended()
 	}) {
 		undo()
@@ -222,7 +222,7 @@ func (v *server) openFollow(ctx context.Context, of attempted, in *joined, f *fo
 		defer leave()
 		defer release()
 		err := stream.read(v, in.open)
-		l.remove(f)
+		l.drop(f)
 		if stream.isOpen {
 			f.ended()
 			return

@@ -114,6 +114,11 @@ func (l *listener) leave(ex *exchange) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.calls, ex)
+	l.rest()
+}
+
+// rest closes a stream that nothing needs after a while. The caller must hold mu.
+func (l *listener) rest() {
 	if len(l.calls)+len(l.follows) == 0 && l.stream != nil && !l.closed {
 		l.idle = time.AfterFunc(streamIdle, func() { l.isUnused() })
 	}
@@ -133,10 +138,17 @@ func (l *listener) isUnused() bool {
 	return true
 }
 
-// remove removes a follower. A stream that nothing needs closes at once, so that another replica can open it.
-func (l *listener) remove(f *follow) {
+// remove removes a follower. In a session that replicas share, a stream that nothing needs closes at once, so that
+// another one can open it.
+func (l *listener) remove(f *follow, shared bool) {
 	l.drop(f)
-	l.isUnused()
+	if shared {
+		l.isUnused()
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rest()
 }
 
 // drop is remove that leaves the stream open.
