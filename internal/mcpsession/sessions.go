@@ -1,6 +1,6 @@
 // Package mcpsession holds what clients of MCP revisions with sessions set for a session: the least level of the log
 // messages that they want, and the resources to which they have subscribed. Every replica serves every request of a
-// session, so that a Store shares both. A replica holds the levels that it has needed in memory.
+// session, so that a Store shares both. A replica holds the levels that were set or that it has needed in memory.
 package mcpsession
 
 import (
@@ -14,8 +14,15 @@ import (
 
 // Key identifies a session.
 type Key struct {
-	Tenant, UID string // of the caller; UID is empty for a tenant of the configuration
-	ID          string // random
+	Tenant string `json:"tenant"`
+	UID    string `json:"uid,omitempty"` // of the tenant; empty for one of the configuration
+	ID     string `json:"id"`            // random
+}
+
+// Change is a change of a session.
+type Change struct {
+	Key
+	Level string `json:"level,omitempty"` // that was set; empty means that the subscriptions have changed
 }
 
 // Bounds of what is stored.
@@ -41,9 +48,9 @@ type Store interface {
 	Subscribe(ctx context.Context, key Key, uri string) error
 	// Unsubscribe removes a resource from a session.
 	Unsubscribe(ctx context.Context, key Key, uri string) error
-	// Watch calls changed with the id of each session whose level or subscriptions were set, until ctx ends. It calls
-	// missed after each interruption, when changes may have been lost. Neither may block.
-	Watch(ctx context.Context, changed func(id string), missed func())
+	// Watch calls changed with each change of a session, in their order, until ctx ends. It calls missed after each
+	// interruption, when changes may have been lost. Neither may block.
+	Watch(ctx context.Context, changed func(Change), missed func())
 }
 
 const (
@@ -60,13 +67,15 @@ type Sessions struct {
 	mu      sync.Mutex
 	known   *fairshare.LRU[string, string, level]
 	changes uint64                      // of any session; a level that was read before a change is not kept
+	misses  uint64                      // interruptions, after which a level is read again
 	streams map[string]map[*stream]bool // of sessions, by their ids; bounded by the number of streams
 }
 
 // level is a level in memory.
 type level struct {
-	text  string
-	until time.Time // when it is read again
+	text   string
+	until  time.Time // when it is read again
+	misses uint64    // before it was read
 }
 
 // New returns Sessions with a store.
@@ -78,23 +87,31 @@ func New(s Store) *Sessions {
 // Run follows the changes of the store until ctx ends.
 func (s *Sessions) Run(ctx context.Context) { s.store.Watch(ctx, s.changed, s.missed) }
 
-// changed drops the level of a session, and notifies its streams.
-func (s *Sessions) changed(id string) {
+// changed keeps the new level of a session, or notifies its streams of its subscriptions.
+func (s *Sessions) changed(c Change) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.changes++
-	s.known.Remove(id)
-	for of := range s.streams[id] {
+	if c.Level != "" {
+		s.keep(c.Key, c.Level, knownFor)
+		return
+	}
+	for of := range s.streams[c.ID] {
 		of.changed()
 	}
 }
 
-// missed drops all levels, and notifies all streams.
+// keep keeps a level for a time before it is read again.
+func (s *Sessions) keep(of Key, text string, d time.Duration) {
+	s.changes++
+	s.known.Add(of.Tenant+"\n"+of.UID, of.ID, level{text, time.Now().Add(d), s.misses})
+}
+
+// missed makes all levels be read again, and notifies all streams.
 func (s *Sessions) missed() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.changes++
-	s.known.Purge()
+	s.misses++
 	for _, all := range s.streams {
 		for of := range all {
 			of.changed()
@@ -132,18 +149,17 @@ func (s *Sessions) URIs(ctx context.Context, key Key) ([]string, error) {
 
 // Subscribe adds a resource to a session at all replicas. The error is that of the store.
 func (s *Sessions) Subscribe(ctx context.Context, key Key, uri string) error {
-	defer s.changed(key.ID)
+	defer s.changed(Change{Key: key})
 	return s.store.Subscribe(ctx, key, uri)
 }
 
 // Unsubscribe removes a resource from a session at all replicas. The error is that of the store.
 func (s *Sessions) Unsubscribe(ctx context.Context, key Key, uri string) error {
-	defer s.changed(key.ID)
+	defer s.changed(Change{Key: key})
 	return s.store.Unsubscribe(ctx, key, uri)
 }
 
-// Level returns the level of a session; empty means none. After the first call it is in memory. If the store is
-// unavailable, the last known one counts.
+// Level returns the level of a session; empty means none. If the store is unavailable, the last known one counts.
 func (s *Sessions) Level(ctx context.Context, key Key) string {
 	known, fresh, before := s.last(key.ID)
 	if fresh {
@@ -152,16 +168,16 @@ func (s *Sessions) Level(ctx context.Context, key Key) string {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	text, err := s.store.Level(ctx, key)
-	next := level{text, time.Now().Add(knownFor)}
+	d := knownFor
 	if err != nil {
-		next = level{known, time.Now().Add(retryAfter)}
+		text, d = known, retryAfter
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.changes == before {
-		s.known.Add(key.Tenant+"\n"+key.UID, key.ID, next)
+		s.keep(key, text, d)
 	}
-	return next.text
+	return text
 }
 
 // last returns the level in memory, whether it is fresh, and the number of changes.
@@ -169,7 +185,7 @@ func (s *Sessions) last(id string) (text string, fresh bool, changes uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	known, ok := s.known.Get(id)
-	return known.text, ok && time.Now().Before(known.until), s.changes
+	return known.text, ok && known.misses == s.misses && time.Now().Before(known.until), s.changes
 }
 
 // SetLevel sets the level of a session at all replicas. The error is that of the store.
@@ -177,6 +193,11 @@ func (s *Sessions) SetLevel(ctx context.Context, key Key, level string) error {
 	if known, fresh, _ := s.last(key.ID); fresh && known == level {
 		return nil
 	}
-	defer s.changed(key.ID)
-	return s.store.SetLevel(ctx, key, level)
+	if err := s.store.SetLevel(ctx, key, level); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keep(key, level, 0) // another replica may have set another one since
+	return nil
 }

@@ -16,7 +16,7 @@ type store struct {
 	uris    []string
 	err     error
 	reads   int
-	changed func(string)
+	changed func(mcpsession.Change)
 	missed  func()
 	watches chan struct{}
 }
@@ -43,14 +43,14 @@ func (s *store) Unsubscribe(_ context.Context, _ mcpsession.Key, uri string) err
 	return s.err
 }
 
-func (s *store) Watch(ctx context.Context, changed func(string), missed func()) {
+func (s *store) Watch(ctx context.Context, changed func(mcpsession.Change), missed func()) {
 	s.changed, s.missed = changed, missed
 	close(s.watches)
 	<-ctx.Done()
 }
 
-// TestLevelInMemory: a level is read once, and again after it was set here or at another replica, or after a change may
-// have been missed. While the store is unavailable, the last one counts.
+// TestLevelInMemory: a level is read once, and again after it was set here, or after a change may have been missed. One
+// that was set at another replica is not read. While the store is unavailable, the last one counts.
 func TestLevelInMemory(t *testing.T) {
 	t.Parallel()
 	of := &store{watches: make(chan struct{})}
@@ -76,18 +76,19 @@ func TestLevelInMemory(t *testing.T) {
 	want("info", 2)
 	check.Must(t, s.SetLevel(t.Context(), key, "info")) // changes nothing, and is not sent to other replicas
 	want("info", 2)
-	of.level = "error" // of another replica
+	of.changed(mcpsession.Change{Key: mcpsession.Key{Tenant: "acme", ID: "other"}, Level: "error"})
 	want("info", 2)
-	of.changed("other")
+	of.changed(mcpsession.Change{Key: key})
 	want("info", 2)
-	of.changed("s")
-	want("error", 3)
+	of.level = "error"
+	of.changed(mcpsession.Change{Key: key, Level: "error"})
+	want("error", 2)
 	of.level = "debug"
 	of.missed()
-	want("debug", 4)
+	want("debug", 3)
 	of.missed()
 	of.err = errors.New("unavailable")
-	want("", 5)
+	want("debug", 4)
 	stop()
 	check.Received(t, ended, "the end")
 }

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/capgate/capgate/internal/mcpsession"
 )
@@ -35,11 +36,17 @@ func (s *MCPSessions) Level(ctx context.Context, of mcpsession.Key) (string, err
 // SetLevel implements mcpsession.Store.
 func (s *MCPSessions) SetLevel(ctx context.Context, of mcpsession.Key, level string) error {
 	set, err := s.run(ctx, setLevelScript, s.keysOf(of), digest(of.ID), mcpsession.TTL.Milliseconds(), level,
-		mcpsession.MaxSessions, s.channel("mcplevels"), of.ID).Int()
+		mcpsession.MaxSessions, s.channel("mcpsessions"), message(mcpsession.Change{Key: of, Level: level})).Int()
 	if err == nil && set == 0 {
 		return mcpsession.ErrFull
 	}
 	return err
+}
+
+// message returns the published text of a change.
+func message(c mcpsession.Change) []byte {
+	text, _ := json.Marshal(c) // strings alone
+	return text
 }
 
 // urisOf returns the keys of the subscriptions of a session.
@@ -56,7 +63,8 @@ func (s *MCPSessions) URIs(ctx context.Context, of mcpsession.Key) ([]string, er
 // Subscribe implements mcpsession.Store.
 func (s *MCPSessions) Subscribe(ctx context.Context, of mcpsession.Key, uri string) error {
 	set, err := s.run(ctx, subscribeScript, s.urisOf(of), digest(of.ID), mcpsession.TTL.Milliseconds(), uri,
-		mcpsession.MaxURIs, mcpsession.MaxURIBytes, mcpsession.MaxSessions, s.channel("mcplevels"), of.ID).Int()
+		mcpsession.MaxURIs, mcpsession.MaxURIBytes, mcpsession.MaxSessions, s.channel("mcpsessions"),
+		message(mcpsession.Change{Key: of})).Int()
 	if err == nil && set == 0 {
 		return mcpsession.ErrFull
 	}
@@ -65,12 +73,21 @@ func (s *MCPSessions) Subscribe(ctx context.Context, of mcpsession.Key, uri stri
 
 // Unsubscribe implements mcpsession.Store.
 func (s *MCPSessions) Unsubscribe(ctx context.Context, of mcpsession.Key, uri string) error {
-	return s.run(ctx, unsubscribeScript, s.urisOf(of), digest(of.ID), uri, s.channel("mcplevels"), of.ID).Err()
+	return s.run(ctx, unsubscribeScript, s.urisOf(of), digest(of.ID), uri, s.channel("mcpsessions"),
+		message(mcpsession.Change{Key: of})).Err()
 }
 
 // Watch implements mcpsession.Store.
-func (s *MCPSessions) Watch(ctx context.Context, changed func(id string), missed func()) {
-	s.subscribe(ctx, s.channel("mcplevels"), changed, missed)
+func (s *MCPSessions) Watch(ctx context.Context, changed func(mcpsession.Change), missed func()) {
+	channel := s.channel("mcpsessions")
+	s.subscribe(ctx, channel, func(text string) {
+		var c mcpsession.Change
+		if json.Unmarshal([]byte(text), &c) != nil {
+			s.malformed(channel)
+			return
+		}
+		changed(c)
+	}, missed)
 }
 
 var _ mcpsession.Store = (*MCPSessions)(nil)

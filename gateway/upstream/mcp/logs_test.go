@@ -63,7 +63,7 @@ func (l *levels) SetLevel(_ context.Context, key mcpsession.Key, level string) e
 	return nil
 }
 
-func (*levels) Watch(ctx context.Context, _ func(string), _ func()) { <-ctx.Done() }
+func (*levels) Watch(ctx context.Context, _ func(mcpsession.Change), _ func()) { <-ctx.Done() }
 
 // withLevels gives a gateway levels of sessions.
 func withLevels(o *gatewaytest.Options) {

@@ -130,18 +130,19 @@ func testURILimits(t *testing.T, open func() mcpsession.Store) {
 func testWatch(t *testing.T, open func() mcpsession.Store) {
 	a, b := open(), open()
 	ctx, stop := context.WithCancel(t.Context())
-	missed, changed := make(chan struct{}, 10), make(chan string, 10)
+	missed, changed := make(chan struct{}, 10), make(chan mcpsession.Change, 10)
 	var watching sync.WaitGroup
 	watching.Go(func() {
-		b.Watch(ctx, func(id string) { changed <- id }, func() { missed <- struct{}{} })
+		b.Watch(ctx, func(c mcpsession.Change) { changed <- c }, func() { missed <- struct{}{} })
 	})
 	check.Received(t, missed, "the connection")
 	check.Must(t, a.SetLevel(ctx, key("acme", "1", "s"), "info"))
 	check.Must(t, a.Subscribe(ctx, key("acme", "1", "u"), "a://b"))
 	check.Must(t, a.Unsubscribe(ctx, key("acme", "1", "v"), "a://b"))
-	for _, want := range []string{"s", "u", "v"} {
-		if id := check.Received(t, changed, "the change"); id != want {
-			t.Errorf("%s has changed, and not %s", id, want)
+	for _, want := range []mcpsession.Change{{Key: key("acme", "1", "s"), Level: "info"}, {Key: key("acme", "1", "u")},
+		{Key: key("acme", "1", "v")}} {
+		if c := check.Received(t, changed, "the change"); c != want {
+			t.Errorf("%+v; want %+v", c, want)
 		}
 	}
 	stop()

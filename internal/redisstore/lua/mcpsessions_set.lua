@@ -1,7 +1,7 @@
 -- Sets the level of a session of MCP, and publishes that. It returns 0 if too many sessions of the tenant have one.
 --
 -- KEYS: level, the tenant's sessions by their end. ARGV: digest of the id, TTL, level, maximum of sessions, channel,
--- id.
+-- message.
 
 -- include now
 
