@@ -22,7 +22,8 @@ replica of the gateway, and to another one if that accepts no connection. The co
   again after the scenario.
 - **A server is killed**: before each message in turn, the server that got the last request, with its sessions. It
   starts again after the scenario.
-- **Redis is frozen** for five seconds by a stop signal, in the middle of the scenario.
+- **Redis is frozen** by a stop signal before each message in turn, until the scenario ends and for at least five
+  seconds.
 
 A scenario "passes" if it passes with the fault at each place. Otherwise its messages got the given errors, and no
 others: ` + "`" + brokenOff + "`" + ` means that a response ended with its replica, and each other one is a

@@ -20,11 +20,10 @@ import (
 //nolint:gochecknoglobals // a flag
 var faultsPage = flag.String("mcpfaults", "", "run all scenarios with faults, and write this page")
 
-// fault describes a fault before a message of a scenario.
+// fault describes a fault before each message of a scenario.
 type fault struct {
-	name string // in the page
-	// every is false for a fault in the middle of a scenario, and true for one before each of its messages.
-	every    bool
+	name     string        // in the page
+	slow     bool          // for the page alone
 	patience time.Duration // with Redis; it counts as unavailable then
 	// strikes returns a function that undoes it, and waits until the gateways work as before.
 	strikes func(t *testing.T, s *faulty) (heals func(t *testing.T))
@@ -37,10 +36,10 @@ const brokenOff = "connection lost"
 func mcpFaults() []fault {
 	const busy, soon = 10 * time.Second, 500 * time.Millisecond
 	return []fault{
-		{name: "a replica is killed", every: true, patience: busy, strikes: killsReplica, errors: []string{brokenOff}},
-		{name: "a server is killed", every: true, patience: busy, strikes: killsServer,
+		{name: "a replica is killed", patience: busy, strikes: killsReplica, errors: []string{brokenOff}},
+		{name: "a server is killed", patience: busy, strikes: killsServer,
 			errors: []string{"UPSTREAM_LOST", "BACKEND_UNREACHABLE", "NO_HEALTHY_BACKEND"}},
-		{name: "Redis is frozen for 5 s", patience: soon, strikes: freezesRedis, errors: []string{"MCP_ANSWER_LOST"}},
+		{name: "Redis is frozen for 5 s", slow: true, patience: soon, strikes: freezesRedis, errors: []string{"MCP_ANSWER_LOST"}},
 	}
 }
 
@@ -147,12 +146,7 @@ func (s *faulty) suffers(t *testing.T, scenario string, of fault) cell {
 		t.Errorf("%s fails without a fault:\n%s", scenario, clean.out)
 		return c
 	}
-	first, last := 1, clean.messages
-	if !of.every {
-		first = (clean.messages + 1) / 2
-		last = first
-	}
-	for before := first; before <= last; before++ {
+	for before := 1; before <= clean.messages; before++ {
 		now := s.try(t, scenario, of, before)
 		if !now.struck {
 			continue // it has fewer messages this time
@@ -188,7 +182,7 @@ func TestMCPFaults(t *testing.T) {
 			for _, of := range mcpFaults() {
 				if *faultsPage != "" {
 					scenarios = passingScenarios(t, revision)
-				} else if !of.every {
+				} else if of.slow {
 					continue
 				}
 				t.Run(revision+" "+of.name, func(t *testing.T) {
