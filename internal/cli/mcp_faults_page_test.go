@@ -28,6 +28,8 @@ replica of the gateway, and to another one if that accepts no connection. The co
 A scenario "passes" if it passes with the fault at each place. Otherwise its messages got the given errors, and no
 others: ` + "`" + brokenOff + "`" + ` means that a response ended with its replica, and each other one is a
 [reason](../errors.md). In no run did a server get a call of a tool twice.
+
+` + "`" + changesTools + "`" + ` is not here: it changes the tools of one of the two servers, which must have the same.
 `
 
 // writeFaults writes the page.
