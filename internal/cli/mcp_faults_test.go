@@ -40,7 +40,7 @@ func mcpFaults() []fault {
 		{name: "a server is killed", patience: busy, strikes: killsServer,
 			errors: []string{"UPSTREAM_LOST", "BACKEND_UNREACHABLE", "NO_HEALTHY_BACKEND"}},
 		{name: "Redis is frozen for 5 s", slow: true, patience: soon, strikes: freezesRedis, 
-			errors: []string{"MCP_ANSWER_LOST", "MCP_LEVEL_LOST"}},
+			errors: []string{"MCP_ANSWER_LOST", "MCP_LEVEL_LOST", "MCP_SUBSCRIPTION_LOST"}},
 	}
 }
 
