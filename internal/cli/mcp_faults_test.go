@@ -39,7 +39,7 @@ func mcpFaults() []fault {
 		{name: "a replica is killed", patience: busy, strikes: killsReplica, errors: []string{brokenOff}},
 		{name: "a server is killed", patience: busy, strikes: killsServer,
 			errors: []string{"UPSTREAM_LOST", "BACKEND_UNREACHABLE", "NO_HEALTHY_BACKEND"}},
-		{name: "Redis is frozen for 5 s", slow: true, patience: soon, strikes: freezesRedis, 
+		{name: "Redis is frozen for 5 s", slow: true, patience: soon, strikes: freezesRedis,
 			errors: []string{"MCP_ANSWER_LOST", "MCP_LEVEL_LOST", "MCP_SUBSCRIPTION_LOST"}},
 	}
 }
