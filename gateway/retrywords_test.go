@@ -51,7 +51,7 @@ func TestWordsThatClientsRetryOn(t *testing.T) {
 			t.Errorf("%v: %q has %q", f, text, RetryWord(text))
 		}
 	}
-	_, listed, _ := strings.Cut(docs.Errors, "no word of these:")
+	_, listed, _ := strings.Cut(docs.Errors, "none of these\nwords:")
 	listed, _, _ = strings.Cut(listed, ".\n")
 	for _, word := range strings.Split(strings.TrimSpace(listed), ",") {
 		if word = strings.Trim(word, " \n`"); RetryWord(word) == "" {
