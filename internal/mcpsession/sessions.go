@@ -30,7 +30,8 @@ const (
 	MaxSessions = 1000           // of a tenant, that have a level; the same for subscriptions
 	MaxURIs     = 64             // subscriptions of a session
 	MaxURIBytes = 32 << 10       // of the URIs of a session
-	TTL         = 24 * time.Hour // of a level, and of the subscriptions of a session, renewed by each use
+	TTL         = 24 * time.Hour // of a level, renewed by each use
+	URITTL      = 2 * time.Hour  // of the subscriptions of a session, renewed while it has a stream
 )
 
 // ErrFull is the error of a level or a subscription beyond these bounds.
@@ -58,11 +59,13 @@ const (
 	knownFor    = 10 * time.Minute // before a level is read again, which renews it
 	retryAfter  = 10 * time.Second // the same after an error
 	readTimeout = time.Second
+	readsAtOnce = 16 // of subscriptions, which all streams read after an interruption
 )
 
 // Sessions gives access to the levels and subscriptions of sessions. It is safe for concurrent use.
 type Sessions struct {
 	store Store
+	reads chan struct{} // reads of subscriptions in progress
 
 	mu      sync.Mutex
 	known   *fairshare.LRU[string, string, level]
@@ -80,7 +83,7 @@ type level struct {
 
 // New returns Sessions with a store.
 func New(s Store) *Sessions {
-	return &Sessions{store: s, known: fairshare.NewLRU[string, string, level](maxKnown, nil),
+	return &Sessions{store: s, reads: make(chan struct{}, readsAtOnce), known: fairshare.NewLRU[string, string, level](maxKnown, nil),
 		streams: map[string]map[*stream]bool{}}
 }
 
@@ -140,8 +143,15 @@ func (s *Sessions) Stream(id string, changed func()) (leave func()) {
 	}
 }
 
-// URIs returns the resources to which a session has subscribed. The error is that of the store.
+// URIs returns the resources to which a session has subscribed. The error is that of the store
+// or of ctx.
 func (s *Sessions) URIs(ctx context.Context, key Key) ([]string, error) {
+	select {
+	case s.reads <- struct{}{}:
+		defer func() { <-s.reads }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	return s.store.URIs(ctx, key)

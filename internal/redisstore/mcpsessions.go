@@ -57,12 +57,12 @@ func (s *MCPSessions) urisOf(of mcpsession.Key) []string {
 
 // URIs implements mcpsession.Store.
 func (s *MCPSessions) URIs(ctx context.Context, of mcpsession.Key) ([]string, error) {
-	return s.run(ctx, getURIsScript, s.urisOf(of), digest(of.ID), mcpsession.TTL.Milliseconds()).StringSlice()
+	return s.run(ctx, getURIsScript, s.urisOf(of), digest(of.ID), mcpsession.URITTL.Milliseconds()).StringSlice()
 }
 
 // Subscribe implements mcpsession.Store.
 func (s *MCPSessions) Subscribe(ctx context.Context, of mcpsession.Key, uri string) error {
-	set, err := s.run(ctx, subscribeScript, s.urisOf(of), digest(of.ID), mcpsession.TTL.Milliseconds(), uri,
+	set, err := s.run(ctx, subscribeScript, s.urisOf(of), digest(of.ID), mcpsession.URITTL.Milliseconds(), uri,
 		mcpsession.MaxURIs, mcpsession.MaxURIBytes, mcpsession.MaxSessions, s.channel("mcpsessions"),
 		message(mcpsession.Change{Key: of})).Int()
 	if err == nil && set == 0 {

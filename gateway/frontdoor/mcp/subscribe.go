@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -33,7 +34,7 @@ const (
 // subscribes reports whether clients can subscribe to resources.
 func (c *Config) subscribes() bool { return c.Features != nil && c.Questions != nil && c.Levels != nil }
 
-// subscribe serves resources/subscribe of a session. The server must accept the subscription first.
+// subscribe serves resources/subscribe of a session. The server must accept a new subscription first.
 func (h *Handler) subscribe(ctx context.Context, uri string) (sdk.Result, error) {
 	x := exchangeOf(ctx)
 	key, err := h.subscriber(x)
@@ -41,8 +42,10 @@ func (h *Handler) subscribe(ctx context.Context, uri string) (sdk.Result, error)
 		return nil, err
 	}
 	problem.Called(ctx)
-	if _, err := h.subscribeTo(ctx, x, uri, nil); err != nil {
-		return nil, err
+	if all, err := h.cfg.Levels.URIs(ctx, key); err != nil || !slices.Contains(all, uri) {
+		if _, err = h.subscribeTo(ctx, x, uri, nil); err != nil {
+			return nil, err
+		}
 	}
 	return stored(h.cfg.Levels.Subscribe(ctx, key, uri))
 }

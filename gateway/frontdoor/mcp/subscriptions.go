@@ -49,6 +49,7 @@ type subscriptions struct {
 	runs    bool
 	ended   bool
 	due     time.Time // when read is called again
+	unread  bool      // read has failed, so that all may lack subscriptions
 	all     map[string]*subscription
 	leaving func() // of the session
 }
@@ -172,10 +173,10 @@ func (s *subscriptions) refresh() {
 	if err == nil {
 		err = s.keep(uris)
 	}
-	if err != nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.due = time.Now().Add(urisRetry)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.unread = err != nil; s.unread {
+		s.due = time.Now().Add(backoff.Jitter(urisRetry, retrySpread))
 	}
 }
 
@@ -229,7 +230,7 @@ func (s *subscriptions) start() (wait time.Duration, over bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	if over = len(s.all) == 0 && now.Before(s.due); over {
+	if over = len(s.all) == 0 && !s.unread && now.Before(s.due); over {
 		s.runs = false
 		return 0, true
 	}
@@ -278,7 +279,11 @@ func (s *subscriptions) subscribe(one *subscription) {
 	f.Context, f.Alone = ctx, s.x.read.isStateless()
 	f.Updated = s.set(&f.updated)
 	f.Lost = s.set(&f.lost)
-	capability, err := s.h.subscribeTo(ctx, s.x, one.uri, &f.Follower)
+	capability := ""
+	err := recovery.Do("mcp subscriptions", func() (err error) {
+		capability, err = s.h.subscribeTo(ctx, s.x, one.uri, &f.Follower)
+		return err
+	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	one.pending, one.err = false, err

@@ -193,6 +193,11 @@ func (ex *exchange) opaque() bool {
 	return ex.task != ""
 }
 
+// isOfResource reports whether the request names one resource.
+func (ex *exchange) isOfResource() bool {
+	return ex.method == manifest.ReadResource || ex.method == manifest.Subscribe
+}
+
 // response records a response.
 func (ex *exchange) response(m *message) error {
 	ex.mu.Lock()

@@ -115,7 +115,7 @@ func (v *server) subscribe(ctx context.Context, of attempted, in *joined) (_ *to
 	}
 	result, lost, err := v.request(ctx, of, *in)
 	if err == nil {
-		in.open.release(ctx, of.op.uri, false)
+		in.open.release(ctx, of.op.uri, true)
 	}
 	return result, lost, err
 }
@@ -134,6 +134,29 @@ func (v *server) charged(tenant string, n int64) (release func(), ok bool) {
 		return func() {}, true
 	}
 	return func() { account.Release(n) }, account.Reserve(n)
+}
+
+// chargedStream is charged for a stream of a subscription, of which a tenant has as many as sessions at most.
+func (v *server) chargedStream(tenant string) (release func(), ok bool) {
+	free, ok := v.charged(tenant, streamCost)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if ok && v.follows[tenant] == maxTenantSessions {
+		free()
+		ok = false
+	}
+	if !ok {
+		return nil, false
+	}
+	v.follows[tenant]++
+	return func() {
+		free()
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		if v.follows[tenant]--; v.follows[tenant] == 0 {
+			delete(v.follows, tenant)
+		}
+	}, true
 }
 
 // enterFollow subscribes in a session. The caller must hold its turn.
@@ -210,7 +233,7 @@ func (o *opened) release(ctx context.Context, uri string, over bool) {
 // openFollow subscribes with a stream (2026-07-28, Subscriptions).
 func (v *server) openFollow(ctx context.Context, of attempted, in *joined, f *follow) (_ *toolResult, lost bool,
 	_ error) {
-	release, ok := v.charged(of.tenant, streamCost)
+	release, ok := v.chargedStream(of.tenant)
 	if !ok {
 		f.end()
 		return nil, false, errFull

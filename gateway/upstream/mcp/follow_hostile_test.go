@@ -191,6 +191,25 @@ func TestHostileSubscriptions(t *testing.T) {
 	}
 }
 
+// TestSubscriptionsWithoutAStream: subscriptions of a session that replicas share do not stay at the server while the
+// client has no stream.
+func TestSubscriptionsWithoutAStream(t *testing.T) {
+	t.Parallel()
+	u := newUpdating(t, true)
+	w := u.replicas(t, true).others
+	session := post(t, w, "", "", "initialize",
+		`{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}`)
+	for _, method := range []string{"resources/subscribe", "resources/subscribe", "resources/unsubscribe",
+		"resources/subscribe"} {
+		if got := post(t, w, "", session, method, `{"uri":"note://a"}`); !strings.Contains(got, `"result":{}`) {
+			t.Error(got)
+		}
+		if n := u.sessions("note://a"); n != 0 {
+			t.Errorf("after %s, the server has %d subscriptions", method, n)
+		}
+	}
+}
+
 // TestManySubscriptionsOfAStream: a stream of 2026-07-28 acknowledges the subscriptions that the server accepts, and is
 // refused if there are too many.
 func TestManySubscriptionsOfAStream(t *testing.T) {

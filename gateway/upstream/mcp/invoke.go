@@ -359,17 +359,17 @@ const resourceUnknown = -32002
 func (ex *exchange) codeOf(code int64) codes.Code {
 	switch code {
 	case jsonrpc.CodeInvalidParams:
-		if ex.method == manifest.ReadResource {
+		if ex.isOfResource() {
 			return codes.NotFound // 2026-07-28, Resources, "Error Handling"
 		}
 		return codes.InvalidArgument
 	case jsonrpc.CodeMethodNotFound:
-		if ex.method == manifest.ReadResource || ex.method == getPrompt { // the server has none
+		if ex.isOfResource() || ex.method == getPrompt { // the server has none
 			return codes.NotFound
 		}
 		return codes.Unimplemented
 	case resourceUnknown:
-		if ex.method == manifest.ReadResource {
+		if ex.isOfResource() {
 			return codes.NotFound
 		}
 	}

@@ -80,6 +80,7 @@ type server struct {
 	mu       sync.Mutex
 	sessions map[sessionKey]*session
 	tenants  map[string]int // number of sessions by tenant
+	follows  map[string]int // the same of streams of subscriptions
 	swept    time.Time
 	watch    watch
 }
@@ -88,7 +89,7 @@ func newServer(all *upstream.Fleets[*server], f *upstream.Fleet, url string) *se
 	settings := settingsOf(f)
 	v := &server{
 		all: all, fleet: f, settings: settings, url: url, shares: settings.shares(url), name: rand.Text() + "-",
-		sessions: map[sessionKey]*session{}, tenants: map[string]int{},
+		sessions: map[sessionKey]*session{}, tenants: map[string]int{}, follows: map[string]int{},
 		swept:     time.Now(),
 		transport: newTransport(secureFor(f, url), headersOf(f.Headers), settings.maxMessage()),
 	}

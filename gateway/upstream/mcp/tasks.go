@@ -137,7 +137,8 @@ func (v *server) mustBeTask(ctx context.Context, o *opened, tool string) (bool, 
 	}
 	defer func() { <-v.listing }()
 	if last := v.taskTools.Load(); !last.isFresh() {
-		short, cancel := context.WithTimeout(upstream.WithoutCaller(ctx), taskToolsPatience)
+		// The list is for other callers as well.
+		short, cancel := context.WithTimeout(context.WithoutCancel(upstream.WithoutCaller(ctx)), taskToolsPatience)
 		defer cancel()
 		if _, err := v.tools(short); err != nil { // a server itself rejects a call that must be a task
 			kept := &taskTools{listed: time.Now().Add(taskToolsAgain - taskToolsAge)}
