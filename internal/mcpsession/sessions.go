@@ -83,7 +83,8 @@ type level struct {
 
 // New returns Sessions with a store.
 func New(s Store) *Sessions {
-	return &Sessions{store: s, reads: make(chan struct{}, readsAtOnce), known: fairshare.NewLRU[string, string, level](maxKnown, nil),
+	return &Sessions{store: s, reads: make(chan struct{}, readsAtOnce),
+		known: fairshare.NewLRU[string, string, level](maxKnown, nil),
 		streams: map[string]map[*stream]bool{}}
 }
 
@@ -143,8 +144,8 @@ func (s *Sessions) Stream(id string, changed func()) (leave func()) {
 	}
 }
 
-// URIs returns the resources to which a session has subscribed. The error is that of the store
-// or of ctx.
+// URIs returns the resources to which a session has subscribed. The error is that of the store or of
+// ctx.
 func (s *Sessions) URIs(ctx context.Context, key Key) ([]string, error) {
 	select {
 	case s.reads <- struct{}{}:
