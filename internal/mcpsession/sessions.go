@@ -84,7 +84,7 @@ type level struct {
 // New returns Sessions with a store.
 func New(s Store) *Sessions {
 	return &Sessions{store: s, reads: make(chan struct{}, readsAtOnce),
-		known: fairshare.NewLRU[string, string, level](maxKnown, nil),
+		known:   fairshare.NewLRU[string, string, level](maxKnown, nil),
 		streams: map[string]map[*stream]bool{}}
 }
 
