@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"unicode/utf8"
 
 	"github.com/capgate/capgate/internal/call"
@@ -26,7 +27,14 @@ func TenantOf(ctx context.Context, all *tenant.Roster, req OfTenant, reason stri
 	if req.GetGlobal() {
 		return "", operator.AllTenants(ctx)
 	}
-	return TenantNamed(ctx, all, req.GetTenant())
+	of, err := TenantNamed(ctx, all, req.GetTenant())
+	var refusal *call.Refusal
+	if errors.As(err, &refusal) && refusal.Reason == "TENANT_REQUIRED" && operator.AllTenants(ctx) == nil {
+		with := *refusal
+		with.Message += "; --global or global=true is for all tenants"
+		return "", &with
+	}
+	return of, err
 }
 
 // TenantNamed returns the tenant that a request must name, or the operator's own.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -9,11 +10,13 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/lib/untrusted"
 	"github.com/capgate/capgate/internal/settings"
 	"github.com/capgate/capgate/internal/toolschema"
+	"github.com/capgate/capgate/internal/toolset"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
@@ -52,7 +55,7 @@ func (c *toolsetsCommand) tenantFlag(fs *pflag.FlagSet) {
 
 func (c *toolsetsCommand) ownerFlags(fs *pflag.FlagSet) {
 	c.tenantFlag(fs)
-	fs.BoolVar(&c.global, "global", false, "a toolset for all tenants")
+	fs.BoolVar(&c.global, "global", false, "a toolset for all tenants; show: also one of the configuration")
 }
 
 func (c *toolsetsCommand) etagFlag(fs *pflag.FlagSet) {
@@ -99,7 +102,7 @@ func (c *toolsetsCommand) show(cmd *cobra.Command, conn grpc.ClientConnInterface
 func (c *toolsetsCommand) print(w io.Writer, s *capgatepb.Toolset) {
 	details(w, [][2]string{{"toolset", s.GetName()}, {"path", s.GetPath()}, {"source", s.GetSource()},
 		{"tenant", orAny(ownersOf(s))}, {"groups", orAny(strings.Join(s.GetGroups(), " "))},
-		{"set by", orDash(s.GetSetBy())}, {"changed", ageOf(s.GetUpdateTime())}}...)
+		{"set by", orDash(s.GetSetBy())}, {"set", ageOf(s.GetUpdateTime())}}...)
 	fmt.Fprintln(w)
 	t := newTable("CAPABILITY", "TOOL", "NAME", "FIXED", "STATE", "DESCRIPTION")
 	t.on(c.out)
@@ -143,7 +146,7 @@ func (c *toolsetsCommand) set(cmd *cobra.Command, conn grpc.ClientConnInterface,
 	case len(of.Tenants) > 0:
 		return usageError("the toolset has tenants; leave them out, and use --tenant or --global")
 	}
-	s := &capgatepb.Toolset{Name: of.Name, Groups: of.Groups, Tenant: c.tenant, Global: c.global, Etag: c.etag}
+	s := &capgatepb.Toolset{Name: of.Name, Groups: of.Groups}
 	for i := range of.Tools {
 		e := &of.Tools[i]
 		one := &capgatepb.Toolset_Entry{Capability: e.Capability, Tool: e.Tool, Name: e.Name,
@@ -156,6 +159,10 @@ func (c *toolsetsCommand) set(cmd *cobra.Command, conn grpc.ClientConnInterface,
 		}
 		s.Tools = append(s.Tools, one)
 	}
+	if proto.Size(s) > toolset.MaxText { // the gateway would not read the request
+		return exitError{exitRefused, plainError{errors.New("the toolset has more than 64 KiB")}}
+	}
+	s.Tenant, s.Global, s.Etag = c.tenant, c.global, c.etag
 	answer, err := capgatepb.NewToolsetsClient(conn).SetToolset(cmd.Context(), &capgatepb.SetToolsetRequest{Toolset: s})
 	return c.result(answer.GetToolset(), err, func(w io.Writer) {
 		fmt.Fprintf(w, "set: toolset %s, at %s\n", of.Name, answer.GetToolset().GetPath())

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -78,6 +79,14 @@ func TestToolsetsByCommands(t *testing.T) {
 		})
 	}
 	if text := run(adminA, exitRefused, "toolsets", "set", set); !strings.Contains(text, "TENANT_REQUIRED") {
+		t.Error(text)
+	}
+	large := filepath.Join(t.TempDir(), "large.yaml")
+	entry := "- {capability: one, tool: forecast%d, hash: " + hash + ", description: " + strings.Repeat("x", 8000) + "}\n"
+	check.Must(t, os.WriteFile(large, []byte("name: large\ntools:\n"+fmt.Sprintf(strings.Repeat(entry, 11), 0, 1, 2, 3,
+		4, 5, 6, 7, 8, 9, 10)), 0o600))
+	if text := run(adminA, exitRefused, "toolsets", "set", large, "--tenant", "acme"); !strings.Contains(text,
+		"64 KiB") {
 		t.Error(text)
 	}
 	if text := run(adminA, 0, "toolsets", "set", set, "--tenant", "acme"); !strings.Contains(text,

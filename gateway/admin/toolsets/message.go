@@ -2,6 +2,8 @@ package toolsets
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -71,11 +73,27 @@ func (s *server) message(ctx context.Context, v view, set *toolset.Set, whole bo
 			continue
 		}
 		one.Problem = e.Problem(ctx, v, s.More != nil && s.More())
+		if one.Problem == "" {
+			one.Problem = s.withheld(ctx, v, set, e)
+		}
 		if one.GetState() == "changed" {
 			s.addVersions(ctx, one, e, &now)
 		}
 	}
 	return t
+}
+
+// withheld returns that a tenant of a toolset does not have the capability of an entry, or "".
+func (s *server) withheld(ctx context.Context, v view, set *toolset.Set, e *toolset.Entry) string {
+	if strings.Contains(e.Capability, "*") || !v.sees(e.Capability) {
+		return ""
+	}
+	for _, id := range v.seenTenants(set.Toolset().Tenants) {
+		if of, err := s.Tenants.Settings(ctx, id); err == nil && !of.Sees(e.Capability) {
+			return fmt.Sprintf("the tenant %s does not have %s", id, e.Capability)
+		}
+	}
+	return ""
 }
 
 // addVersions adds the versions of a changed tool.

@@ -237,20 +237,23 @@ func (s *server) AcceptToolsetTool(ctx context.Context,
 	if !ok {
 		return nil, call.InvalidField(pages.Reason, "hash", "must be the tool's hash as shown, 64 hexadecimal digits")
 	}
-	t, known := messageOf(set), false
+	t, known, problem := messageOf(set), false, "the toolset has no entry for exactly this tool"
 	for _, e := range t.GetTools() {
-		if e.GetCapability() == req.GetCapability() && e.GetTool() == req.GetTool() && e.GetHash() != "" {
+		switch {
+		case e.GetCapability() != req.GetCapability() || e.GetTool() != req.GetTool():
+		case e.GetHash() == "":
+			problem = "the entry has no hash; set one with capgate toolsets set"
+		default:
 			e.Hash, known = hash.String(), true
 		}
 	}
 	now, there := s.Catalog.Describe(req.GetCapability(), req.GetTool())
 	switch {
 	case !known:
-		return nil, &call.Refusal{Kind: call.NotFound, Reason: "TOOL_UNKNOWN",
-			Message: "the toolset has no entry with a hash for this tool"}
+		return nil, &call.Refusal{Kind: call.NotFound, Reason: "TOOL_UNKNOWN", Message: problem}
 	case !there || now.Hash != hash:
 		return nil, &call.Refusal{Kind: call.FailedPrecondition, Reason: "TOOL_CHANGED",
-			Message: "the tool is not known, or has another hash now; look at it again"}
+			Message: "the tool is not known, or has another hash now; run capgate toolsets show " + r.Name}
 	}
 	if r.Text, err = textOf(t); err == nil {
 		err = s.write(ctx, r, set.Record().Etag, "tool_accepted")

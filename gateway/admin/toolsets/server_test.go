@@ -142,6 +142,7 @@ func TestToolsetsByJSON(t *testing.T) {
 		{"GET", path, "", 200, `"described":{"hash":"` + hash + `","description":"one"`},
 		{"GET", "/v1/toolsets?changed=true", "", 200, `"changed_count":1`},
 		{"POST", path + ":accept", accept("send", hash), 400, "TOOL_CHANGED"},
+		{"POST", path + ":accept", accept("send", hash), 400, "toolsetsshowsupport"},
 		{"POST", path + ":accept", accept("none", next.Hash.String()), 404, "TOOL_UNKNOWN"},
 		{"POST", path + ":accept", accept("send", "12"), 400, "TOOLSET_INVALID"},
 		{"POST", "/v1/toolsets/filed:accept", accept("send", next.Hash.String()), 400, "TOOLSET_IN_FILE"},
@@ -187,6 +188,12 @@ func TestToolsetsOfTenantsAreApart(t *testing.T) {
 	const entry = `"tools":[{"capability":"mail","tool":"send","arguments":"{\"to\":\"us\"}"}]`
 	walk(t, p, as("root admin"), []step{
 		{"PUT", "/v1/toolsets/support", `{` + entry + `}`, 400, "TENANT_REQUIRED"},
+		{"PUT", "/v1/toolsets/support", `{` + entry + `}`, 400, "--global"},
+		{"PUT", "/v1/toolsets/pays", `{"tenant":"globex","tools":[{"capability":"bank"}]}`, 200,
+			"thetenantglobexdoesnothavebank"},
+		{"POST", "/v1/toolsets/pays:accept", `{"tenant":"globex","capability":"bank","tool":"*","hash":"` +
+			strings.Repeat("0", 64) + `"}`, 404, "theentryhasnohash"},
+		{"DELETE", "/v1/toolsets/pays?tenant=globex", "", 200, "{}"},
 		{"PUT", "/v1/toolsets/support", `{"tenant":"globex",` + entry + `}`, 200, `"tenant":"globex"`},
 		{"PUT", "/v1/toolsets/all", `{"global":true,` + entry + `}`, 200, `"global":true`},
 		{"GET", "/v1/toolsets", "", 200, `"total_size":4`},
