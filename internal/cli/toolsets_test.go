@@ -82,7 +82,7 @@ func TestToolsetsByCommands(t *testing.T) {
 		t.Error(text)
 	}
 	large := filepath.Join(t.TempDir(), "large.yaml")
-	entry := "- {capability: one, tool: forecast%d, hash: " + hash + ", description: " + strings.Repeat("x", 8000) + "}\n"
+	entry := "- {capability: one, tool: t%d, hash: " + hash + ", description: " + strings.Repeat("x", 8000) + "}\n"
 	check.Must(t, os.WriteFile(large, []byte("name: large\ntools:\n"+fmt.Sprintf(strings.Repeat(entry, 11), 0, 1, 2, 3,
 		4, 5, 6, 7, 8, 9, 10)), 0o600))
 	if text := run(adminA, exitRefused, "toolsets", "set", large, "--tenant", "acme"); !strings.Contains(text,
