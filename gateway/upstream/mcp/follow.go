@@ -295,7 +295,7 @@ func (s *followStream) read(v *server, o *opened) error {
 	r.Header.Set("Accept", "application/json, text/event-stream")
 	r.Header.Set("Mcp-Protocol-Version", o.InitializeResult().ProtocolVersion)
 	r.Header.Set("Mcp-Method", listenMethod)
-	t, pace := v.transport, &paced{newPace(), s.ctx}
+	t, pace := v.transport, &paced{newPace(), v.transport.updates, s.ctx}
 	if err = t.prepare(r, head{Method: listenMethod}); err != nil {
 		return errNoStream
 	}

@@ -211,7 +211,7 @@ func (l *listener) run(ctx context.Context, t *transport, o *opened, of *stream)
 		}
 		open()
 	}
-	pace := &paced{newPace(), ctx}
+	pace := &paced{of: newPace(), ctx: ctx}
 	for pace.take(perStream) == nil && l.read(ctx, t, o, pace, ready) && backoff.Sleep(ctx, resumeAfter) {
 		if l.isUnused() {
 			return
@@ -249,7 +249,7 @@ func (l *listener) read(ctx context.Context, t *transport, o *opened, pace *pace
 	}
 	ready()
 	b := newEvents(t, r, resp, "")
-	b.most, b.pace, b.heard = questions.MaxSample+maxNotice, pace, l
+	b.most, b.pace, b.heard = questions.MaxSample+maxNotice, &paced{pace.of, t.updates, ctx}, l
 	for err == nil {
 		_, err = b.next()
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/gateway/upstream"
+	"github.com/capgate/capgate/internal/lib/tokenbucket"
 )
 
 // Age makes the sessions at a server older: the next call there may renew them, or end the unused ones.
@@ -39,4 +40,13 @@ func Drop(of upstream.Backends, capability, url string) {
 	if v, open := of.(*Servers).Opened(capability, url); open {
 		v.drop()
 	}
+}
+
+// UpdatesPace returns the rate limit of all streams of a server that serve callers.
+func UpdatesPace(of upstream.Backends, capability, url string) *tokenbucket.Bucket {
+	v, open := of.(*Servers).Opened(capability, url)
+	if !open {
+		return nil
+	}
+	return v.transport.updates
 }

@@ -41,6 +41,7 @@ type transport struct {
 	maxMessage int
 	questions  atomic.Int32        // unanswered requests of the server
 	notices    *tokenbucket.Bucket // see newPace
+	updates    *tokenbucket.Bucket // see newSharedPace
 	silent     atomic.Bool         // nothing more is sent
 }
 
@@ -48,7 +49,8 @@ func newTransport(t *tls.Config, header http.Header, maxMessage int) *transport 
 	assert := func(context.Context) (string, error) { return "", nil }
 	base := httpclient.New(httpclient.Config{Name: "capgate-mcp", TLS: t,
 		Dial: upstream.Dialer(dialTimeout).DialContext, Handshake: dialTimeout, MaxIdle: maxIdle, MaxHeader: maxHeader})
-	return &transport{base: base, header: header, assert: assert, maxMessage: maxMessage, notices: newPace()}
+	return &transport{base: base, header: header, assert: assert, maxMessage: maxMessage, notices: newPace(),
+		updates: newSharedPace()}
 }
 
 // secureFor returns TLS to a server of a fleet, whose certificate has the name of its host.
@@ -160,7 +162,7 @@ func (t *transport) plain(r *http.Request, sent head) (*http.Response, error) {
 	if sent.isAside() {
 		return t.aside(r, sent.isAnswer()), nil
 	}
-	pace := &paced{t.notices, r.Context()}
+	pace := &paced{of: t.notices, ctx: r.Context()}
 	if r.Method == http.MethodGet && pace.take(perStream) != nil { // a stream that ends is reopened
 		return nil, r.Context().Err()
 	}
