@@ -71,7 +71,7 @@ func buildAuthentication(p *App) (err error) {
 	p.newTenantsAPI()
 	if s.Config.Multi {
 		i.all = tenant.NewAuthenticators(tenant.Sources{File: i.keys, Stored: i.stored, Tokens: i.tokens,
-			Certificates: i.certified, Listeners: tenant.NewListeners(i.directory)})
+			Certificates: i.certified, Listeners: tenant.NewListeners(i.directory), Tenants: i.directory})
 		if err = p.metrics.Add(i, i.tokens); err != nil {
 			return err
 		}

@@ -25,6 +25,8 @@ type Sources struct {
 
 	Certificates *Certificates // client certificates, for calls without a credential
 	Listeners    *Listeners    // of tenants, for calls without either
+
+	Tenants Tenants // of all callers, for StillValid; nil: it does not compare settings
 }
 
 // Authenticators authenticates callers by any kind of credential.
