@@ -30,7 +30,7 @@ func (i *Authenticators) stillHas(ctx context.Context, caller *Identity) bool {
 	return now.Tenant == caller.Tenant && now.Scopes == caller.Scopes
 }
 
-// stillApply reports whether the tenant exists, is enabled and sees the same capabilities. It returns true if the tenant
+// stillApply reports whether the tenant exists, is enabled and sees the same capabilities. It returns true if that
 // cannot be read now.
 func (s *Settings) stillApply(ctx context.Context, tenants Tenants) bool {
 	now, refusal := tenants.Settings(ctx, s.ID)

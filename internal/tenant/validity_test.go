@@ -21,8 +21,8 @@ func (unreadable) Settings(context.Context, string) (*tenant.Settings, *call.Ref
 	return nil, &call.Refusal{Kind: call.Unavailable}
 }
 
-// TestStillValidWithTheSameCapabilities: what follows a caller ends when its tenant sees other capabilities, is disabled
-// or is gone, whatever the credential is. While tenants cannot be read, it continues.
+// TestStillValidWithTheSameCapabilities: what follows a caller ends when its tenant sees other capabilities, is
+// disabled or is gone, whatever the credential is. While tenants cannot be read, it continues.
 func TestStillValidWithTheSameCapabilities(t *testing.T) {
 	t.Parallel()
 	of := func(patterns ...string) *tenant.Settings {

@@ -47,7 +47,8 @@ func TestUpdatesEndWithTheRight(t *testing.T) {
 	w := startAsking(t, u.remote, nil, withLevels, func(o *gatewaytest.Options) {
 		all := tenant.NewAuthenticators(tenant.Sources{File: keys, Tenants: tenants})
 		o.Authenticator, o.MCP.StillValid = all, all.StillValid
-		o.MCP.Follow = func(ctx context.Context, valid func(context.Context) bool) (context.Context, context.CancelFunc) {
+		o.MCP.Follow = func(ctx context.Context, valid func(context.Context) bool) (context.Context,
+			context.CancelFunc) {
 			ctx, cancel := context.WithCancel(ctx)
 			mu.Lock()
 			defer mu.Unlock()
@@ -69,7 +70,8 @@ func TestUpdatesEndWithTheRight(t *testing.T) {
 	var c subscriber
 	by := &withHeader{clienttest.Bound(&http.Transport{DisableKeepAlives: true}), "X-Api-Key",
 		tenant.Credential(keyID, secret)}
-	s, err := c.client().Connect(within(t), &sdk.StreamableClientTransport{Endpoint: "http://" + w.gateway.Addr + "/mcp",
+	s, err := c.client().Connect(within(t), &sdk.StreamableClientTransport{
+		Endpoint:   "http://" + w.gateway.Addr + "/mcp",
 		HTTPClient: &http.Client{Transport: by}, MaxRetries: -1},
 		&sdk.ClientSessionOptions{ProtocolVersion: "2025-11-25"})
 	check.Must(t, err)
