@@ -1,14 +1,19 @@
 package gateway_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"log/slog"
+	"net/http"
 	"strings"
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/capgate/capgate/gateway/frontdoor/mcp"
+	"github.com/capgate/capgate/internal/lib/changefeed"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/toolset"
 )
@@ -32,5 +37,31 @@ func TestMCPToolsetFixedWrongly(t *testing.T) {
 				t.Errorf("%s: %s: %+v %v", revision, args, r, err)
 			}
 		}
+	}
+}
+
+// silent is a store that does not respond.
+type silent struct{ toolset.Store }
+
+func (silent) Changed(context.Context, changefeed.Position) (toolset.Changes, error) {
+	return toolset.Changes{}, errors.New("no answer")
+}
+
+// TestMCPToolsetUnread: before the stored toolsets are read, a name may be that of one.
+func TestMCPToolsetUnread(t *testing.T) {
+	t.Parallel()
+	f := startMCP(t)
+	all := toolset.NewManager(silent{}, nil, nil, slog.New(slog.DiscardHandler))
+	all.SetFile([]toolset.Toolset{{Name: "filed", Tools: []toolset.Entry{{Capability: "caps", Tool: "*"}}}})
+	all.Read(t.Context())
+	f.gateway.SetMCP(mcp.Settings{Toolsets: all.Sets()})
+	const list = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
+	resp, text := f.at("/mcp/stored").post(t, list)
+	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" ||
+		!strings.Contains(text, "TOOLSETS_UNAVAILABLE") {
+		t.Errorf("%d %v %s", resp.StatusCode, resp.Header, text)
+	}
+	if resp, text = f.at("/mcp/filed").post(t, list); resp.StatusCode != http.StatusOK {
+		t.Errorf("%d %s", resp.StatusCode, text)
 	}
 }

@@ -224,3 +224,6 @@ func SetLetter(ctx context.Context, w *Webhooks, id, text string) error {
 		return r.HSet(ctx, w.scriptKeys()[5], id, text).Err()
 	})
 }
+
+// Erase deletes the toolsets of a tenant.
+func (t *Toolsets) Erase(ctx context.Context, tenant string) error { return t.erase(ctx, tenant) }

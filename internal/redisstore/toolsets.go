@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -157,6 +158,9 @@ func (t *Toolsets) erase(ctx context.Context, tenant string) error {
 		names, ok := splitWords(field, 2)
 		if err == nil && ok && names[0] == tenant {
 			err = t.Write(ctx, &toolset.Record{Tenant: tenant, Name: names[1]}, "")
+			if errors.Is(err, toolset.ErrUnknown) { // deleted meanwhile
+				err = nil
+			}
 		}
 	}
 	return err

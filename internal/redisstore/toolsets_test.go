@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/capgate/capgate/internal/lib/changefeed"
 	"github.com/capgate/capgate/internal/redisstore"
 	tenanttest "github.com/capgate/capgate/internal/tenant/storetest"
 	"github.com/capgate/capgate/internal/testkit/check"
@@ -107,5 +108,29 @@ func TestToolsetsAreBounded(t *testing.T) {
 	}
 	if !errors.Is(err, toolset.ErrFull) {
 		t.Errorf("large ones: %v", err)
+	}
+}
+
+// TestToolsetsAreErasedByMany: the end of a tenant deletes all its toolsets, also while others delete some of them.
+func TestToolsetsAreErasedByMany(t *testing.T) {
+	t.Parallel()
+	all := open(t, redisstore.Config{}).Toolsets()
+	for n := range toolset.MaxOfTenant {
+		r := support("acme", "u", "send")
+		r.Name = fmt.Sprint("set-", n)
+		check.Must(t, all.Write(t.Context(), r, ""))
+	}
+	const many = 8
+	errs := make(chan error, many)
+	for range many {
+		go func() { errs <- all.Erase(t.Context(), "acme") }()
+	}
+	for range many {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+	if left, err := all.Changed(t.Context(), changefeed.Position{}); err != nil || len(left.Records) > 0 {
+		t.Errorf("%d toolsets are left: %v", len(left.Records), err)
 	}
 }

@@ -3,6 +3,7 @@ package toolset
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -28,6 +29,7 @@ type Manager struct {
 	file   []*Set
 	stored map[stored]*Set
 	at     changefeed.Position
+	read   bool // the store has been read
 	away   bool // the last read failed
 }
 
@@ -37,8 +39,10 @@ type stored struct{ tenant, name string }
 // NewManager returns a Manager without toolsets. parse reads the text of a Record, and changed is called after each
 // change of the stored toolsets.
 func NewManager(store Store, parse func(text []byte) (*Toolset, error), changed func(), log *slog.Logger) *Manager {
-	return &Manager{store: store, parse: parse, changed: changed, log: log, wake: make(chan struct{}, 1),
-		sets: New(nil), stored: map[stored]*Set{}}
+	m := &Manager{store: store, parse: parse, changed: changed, log: log, wake: make(chan struct{}, 1),
+		sets: &Sets{}, stored: map[stored]*Set{}}
+	m.publish()
+	return m
 }
 
 // Sets returns the toolsets. They follow all changes.
@@ -57,7 +61,9 @@ func (m *Manager) publish() {
 	own := slices.SortedFunc(maps.Values(m.stored), func(a, b *Set) int {
 		return cmp.Or(-cmp.Compare(a.record.Tenant, b.record.Tenant), cmp.Compare(a.of.Name, b.of.Name))
 	})
-	m.sets.now.Store(newSets(slices.Concat(m.file, own)))
+	now := newSets(slices.Concat(m.file, own))
+	now.unread = !m.read
+	m.sets.now.Store(now)
 }
 
 // Run follows the store until ctx ends.
@@ -69,26 +75,33 @@ func (m *Manager) Run(ctx context.Context) {
 }
 
 // Read reads what has changed in the store. If it does not respond, the known toolsets stay.
-func (m *Manager) Read(ctx context.Context) {
-	m.mu.Lock()
-	at := m.at
-	m.mu.Unlock()
-	news, err := m.store.Changed(ctx, at)
-	m.mu.Lock()
-	if err != nil {
-		if !m.away && ctx.Err() == nil {
-			m.log.Warn("toolsets cannot be read; the known ones stay in force", "error", err)
-		}
-		m.away = true
+func (m *Manager) Read(ctx context.Context) { _ = m.readAll(ctx) }
+
+// readAll reads until this replica knows all that was written before the call.
+func (m *Manager) readAll(ctx context.Context) error {
+	for done := false; !done; {
+		m.mu.Lock()
+		at := m.at
 		m.mu.Unlock()
-		return
+		news, err := m.store.Changed(ctx, at)
+		m.mu.Lock()
+		if err != nil {
+			if !m.away && ctx.Err() == nil {
+				m.log.Warn("toolsets cannot be read; the known ones stay in force", "error", err)
+			}
+			m.away = true
+			m.mu.Unlock()
+			return err
+		}
+		m.away = false
+		done = m.at == at // otherwise, another read has been faster
+		did := done && m.apply(&news)
+		m.mu.Unlock()
+		if did && m.changed != nil {
+			m.changed()
+		}
 	}
-	m.away = false
-	did := m.at == at && m.apply(&news) // another read has been faster
-	m.mu.Unlock()
-	if did && m.changed != nil {
-		m.changed()
-	}
+	return nil
 }
 
 // apply applies changes, and reports whether there are any. The caller holds m.mu.
@@ -115,17 +128,21 @@ func (m *Manager) apply(news *Changes) bool {
 		}
 	}
 	m.at = news.Now
-	if maps.Equal(before, m.stored) {
-		return false
+	same := maps.Equal(before, m.stored)
+	if !same || !m.read {
+		m.read = true
+		m.publish()
 	}
-	m.publish()
-	return true
+	return !same
 }
 
-// Write writes a toolset, which this replica then knows.
+// Write writes a toolset, which this replica then knows. ErrUnread means that it does not yet.
 func (m *Manager) Write(ctx context.Context, r *Record, etag string) error {
 	err := m.store.Write(ctx, r, etag)
-	m.Read(ctx) // also after an error, because the toolset may have been written
+	unread := m.readAll(ctx) // also after an error, because the toolset may have been written
+	if err == nil && unread != nil {
+		return fmt.Errorf("%w: %w", ErrUnread, unread)
+	}
 	return err
 }
 

@@ -19,8 +19,15 @@ type Sets struct{ now atomic.Pointer[sets] }
 // sets are toolsets at some time. They are immutable.
 type sets struct {
 	all    []*Set // in the order of precedence
-	byName map[string][]*Set
+	unread bool   // there may be stored ones that are not known yet
+	named  map[stored][]placed
 	hashed map[tool][]*Set // those with a hash of a tool
+}
+
+// placed is a toolset with its place in the order of precedence.
+type placed struct {
+	*Set
+	at int
 }
 
 // Set is a toolset. It is immutable.
@@ -61,9 +68,11 @@ func fileSets(all []Toolset) (sets []*Set) {
 }
 
 func newSets(all []*Set) *sets {
-	s := &sets{all: all, byName: map[string][]*Set{}, hashed: map[tool][]*Set{}}
-	for _, one := range all {
-		s.byName[one.of.Name] = append(s.byName[one.of.Name], one)
+	s := &sets{all: all, named: map[stored][]placed{}, hashed: map[tool][]*Set{}}
+	for i, one := range all {
+		for _, id := range one.ids() {
+			s.named[id] = append(s.named[id], placed{one, i})
+		}
 		for of, e := range one.exact {
 			if e.Hash != (toolschema.Hash{}) {
 				s.hashed[of] = append(s.hashed[of], one)
@@ -71,6 +80,17 @@ func newSets(all []*Set) *sets {
 		}
 	}
 	return s
+}
+
+// ids returns the tenants of a toolset with its name; the tenant "" means all.
+func (s *Set) ids() (all []stored) {
+	if len(s.of.Tenants) == 0 {
+		return []stored{{"", s.of.Name}}
+	}
+	for _, tenant := range s.of.Tenants {
+		all = append(all, stored{tenant, s.of.Name})
+	}
+	return all
 }
 
 func newSet(of *Toolset) *Set {
@@ -111,13 +131,19 @@ func (s *Sets) load() *sets {
 func (s *Sets) Find(name string, of Caller) *Set { return s.load().find(name, of) }
 
 func (s *sets) find(name string, of Caller) *Set {
-	for _, one := range s.byName[name] {
-		if one.isFor(of) {
-			return one
+	first := placed{at: len(s.all)}
+	for _, tenant := range []string{of.Tenant, ""} {
+		for _, one := range s.named[stored{tenant, name}] {
+			if one.at < first.at && one.isFor(of) {
+				first = one
+			}
 		}
 	}
-	return nil
+	return first.Set
 }
+
+// Unread reports whether there may be stored toolsets that are not known yet.
+func (s *Sets) Unread() bool { return s.load().unread }
 
 // Of returns the toolsets of a caller, sorted by name.
 func (s *Sets) Of(of Caller) (all []*Set) {
@@ -161,7 +187,9 @@ func (v View) Changes(before View) (tenants []string, everybody bool) {
 			kept[one] = true
 		}
 		for _, one := range these.all {
-			if kept[one] || slices.ContainsFunc(others.byName[one.of.Name], one.isSame) {
+			if kept[one] || slices.ContainsFunc(others.named[one.ids()[0]], func(o placed) bool {
+				return one.isSame(o.Set)
+			}) {
 				continue
 			}
 			if len(one.of.Tenants) == 0 {
@@ -191,16 +219,17 @@ func (s *Set) uid() string {
 	return s.record.UID
 }
 
-// IsFor reports whether a toolset is for callers of a tenant, or for some of them.
-func (s *Set) IsFor(tenant string) bool {
-	return len(s.of.Tenants) == 0 || slices.Contains(s.of.Tenants, tenant)
+// IsFor reports whether a toolset is for callers of a tenant, or for some of them. A stored toolset is for the tenant
+// that set it, and not for a later one of the same name.
+func (s *Set) IsFor(tenant, uid string) bool {
+	return len(s.of.Tenants) == 0 ||
+		slices.Contains(s.of.Tenants, tenant) && (s.record == nil || s.record.UID == uid)
 }
 
-// isFor reports whether the callers of a toolset include a caller. A stored toolset is for the tenant that set it, and
-// not for a later one of the same name.
+// isFor reports whether the callers of a toolset include a caller.
 func (s *Set) isFor(of Caller) bool {
-	return s.IsFor(of.Tenant) && (s.record == nil || s.record.Tenant == "" || s.record.UID == of.UID) &&
-		(len(s.of.Groups) == 0 || slices.ContainsFunc(of.Groups, func(g string) bool {
+	return s.IsFor(of.Tenant, of.UID) && (len(s.of.Groups) == 0 ||
+		slices.ContainsFunc(of.Groups, func(g string) bool {
 			return slices.Contains(s.of.Groups, g)
 		}))
 }

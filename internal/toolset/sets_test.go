@@ -147,3 +147,74 @@ func TestSchemasAreKept(t *testing.T) { //nolint:paralleltest // it counts alloc
 		t.Error(got)
 	}
 }
+
+// raced is a store that is written and read by others during the first read after a write.
+type raced struct {
+	memory
+	race func()
+}
+
+func (r *raced) Changed(ctx context.Context, since changefeed.Position) (toolset.Changes, error) {
+	news := r.news
+	if race := r.race; race != nil {
+		r.race = nil
+		race()
+	}
+	if news.Now == since {
+		news.Records = nil
+	}
+	return news, nil
+}
+
+// TestWriteIsKnown: a replica knows what it has written, even if another read of the store was faster.
+func TestWriteIsKnown(t *testing.T) {
+	t.Parallel()
+	store := &raced{}
+	m, _ := managed(store)
+	version := func(n uint64, tool string) {
+		store.news = toolset.Changes{Now: changefeed.Position{Epoch: "e", Version: n},
+			Records: []*toolset.Record{record("acme", "u", fmt.Sprint(n), tool)}}
+	}
+	version(1, "old")
+	store.race = func() {
+		m.Read(t.Context())
+		version(2, "new")
+	}
+	check.Must(t, m.Write(t.Context(), record("acme", "u", "", "new"), ""))
+	if m.Sets().Find("s", toolset.Caller{Tenant: "acme", UID: "u"}).Entry("c", "new") == nil {
+		t.Error("the replica does not know what it has written")
+	}
+}
+
+// TestUnread: until the store was read once, there may be toolsets that are not known.
+func TestUnread(t *testing.T) {
+	t.Parallel()
+	store := &memory{err: errors.New("no answer")}
+	m, changes := managed(store)
+	m.SetFile(nil)
+	m.Read(t.Context())
+	before := m.Sets().Unread()
+	store.err = nil
+	m.Read(t.Context())
+	if after := m.Sets().Unread(); !before || after || *changes != 0 || toolset.New(nil).Unread() {
+		t.Errorf("before the first read %t, after it %t, %d changes", before, after, *changes)
+	}
+}
+
+// TestFirstCounts: a caller gets the first toolset of the configuration that is for it, for its tenant or for all.
+func TestFirstCounts(t *testing.T) {
+	t.Parallel()
+	of := func(tenants ...string) toolset.Toolset { return toolset.Toolset{Name: "s", Tenants: tenants} }
+	for _, c := range []struct {
+		all   []toolset.Toolset
+		first int
+	}{
+		{[]toolset.Toolset{of("b"), of("c", "a"), of()}, 1},
+		{[]toolset.Toolset{of("b"), of(), of("a")}, 1},
+		{[]toolset.Toolset{of("b"), {Name: "s", Groups: []string{"g"}}, of("a"), of()}, 2},
+	} {
+		if got := toolset.New(c.all).Find("s", toolset.Caller{Tenant: "a"}).Toolset(); got != &c.all[c.first] {
+			t.Errorf("%v: got %v", c.all, got)
+		}
+	}
+}

@@ -23,6 +23,8 @@ var (
 	ErrChanged = errors.New("the toolset has changed meanwhile; read it again")
 	// ErrUnknown rejects the deletion of a toolset that does not exist.
 	ErrUnknown = errors.New("there is no such toolset")
+	// ErrUnread is the error of a change that is stored, but could not be read then.
+	ErrUnread = errors.New("the change is stored, and the gateway follows it later")
 	// ErrFull rejects a toolset beyond the bounds.
 	ErrFull = errors.New("there are too many toolsets, or they are too large: a tenant may have 64 of together " +
 		"1 MiB, a gateway 10,000 of together 16 MiB")

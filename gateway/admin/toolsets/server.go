@@ -103,7 +103,7 @@ func (s *server) get(ctx context.Context, req named) (*capgatepb.Toolset, error)
 	if err != nil {
 		return nil, err
 	}
-	set, err := s.find(req.GetName(), of)
+	set, err := s.find(req.GetName(), of, v.uids[of])
 	if err != nil {
 		return nil, err
 	}
@@ -111,13 +111,13 @@ func (s *server) get(ctx context.Context, req named) (*capgatepb.Toolset, error)
 }
 
 // find returns a toolset: the stored one of a tenant, or else the first that is for its callers.
-func (s *server) find(name, tenant string) (found *toolset.Set, err error) {
+func (s *server) find(name, tenant, uid string) (found *toolset.Set, err error) {
 	for _, set := range s.Toolsets.Sets().All() {
 		switch r := set.Record(); {
 		case set.Name() != name:
-		case r != nil && r.Tenant == tenant:
+		case r != nil && r.Tenant == tenant && r.UID == uid:
 			return set, nil
-		case found == nil && (tenant == "" && r == nil || set.IsFor(tenant)):
+		case found == nil && (tenant == "" && r == nil || set.IsFor(tenant, uid)):
 			found = set
 		}
 	}
@@ -166,9 +166,7 @@ func (s *server) recordOf(ctx context.Context, req named) (*toolset.Record, erro
 		return r, nil
 	}
 	settings, err := s.Tenants.Settings(ctx, of)
-	if settings != nil {
-		r.UID = settings.UID()
-	}
+	r.UID = uidOf(settings)
 	return r, err
 }
 
@@ -191,7 +189,7 @@ func (s *server) check(r *toolset.Record) error {
 
 func (s *server) write(ctx context.Context, r *toolset.Record, etag, what string) error {
 	err := s.Toolsets.Write(ctx, r, etag)
-	if err == nil {
+	if err == nil || errors.Is(err, toolset.ErrUnread) {
 		admin.Record(ctx, s.Audit, "toolset."+what, r.Tenant, "toolset", r.Name)
 	}
 	return err
@@ -207,11 +205,11 @@ func (s *server) DeleteToolset(ctx context.Context,
 	r := &toolset.Record{Tenant: of, Name: req.GetName()}
 	switch err = s.write(ctx, r, req.GetEtag(), "deleted"); {
 	case errors.Is(err, toolset.ErrUnknown):
-		if set, _ := s.find(r.Name, of); set != nil && set.Record() == nil {
+		if set, _ := s.find(r.Name, of, ""); set != nil && set.Record() == nil {
 			return nil, refusedInFile
 		}
 		return nil, refusedUnknown(r.Name)
-	case err != nil:
+	case err != nil && !errors.Is(err, toolset.ErrUnread):
 		return nil, err
 	}
 	return new(capgatepb.DeleteToolsetResponse), nil
@@ -224,7 +222,7 @@ func (s *server) AcceptToolsetTool(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	set, err := s.find(r.Name, r.Tenant)
+	set, err := s.find(r.Name, r.Tenant, r.UID)
 	switch {
 	case err != nil:
 		return nil, err

@@ -114,6 +114,8 @@ func TestToolsetsByJSON(t *testing.T) {
 		{"PUT", path, `{"tools":[{"capability":"m*","name":"x"}]}`, 400, "tools[0].name"},
 		{"PUT", path, `{"tools":[{"capability":"mail","tool":"send","description":"x"}]}`, 400, "tools[0]"},
 		{"PUT", path, `{"tools":[{"capability":"mail","tool":"send","arguments":"{\"a\":1,\"A\":2}"}]}`, 400, "case"},
+		{"PUT", path, `{"tools":[{"capability":"mail","tool":"send","arguments":"{\"a\":[1e400]}"}]}`, 400,
+			"tools.arguments"},
 		{"PUT", path, `{"tools":[` + entry + `,` + entry + `]}`, 400, "already"},
 		{"PUT", "/v1/toolsets/Support", `{"tools":[` + entry + `]}`, 400, "TOOLSET_INVALID"},
 		{"PUT", "/v1/toolsets/filed", `{"tools":[` + entry + `]}`, 400, "TOOLSET_IN_FILE"},

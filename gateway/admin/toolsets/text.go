@@ -3,6 +3,7 @@ package toolsets
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/capgate/capgate/internal/call"
@@ -46,11 +47,21 @@ func textOf(t *capgatepb.Toolset) ([]byte, error) {
 		of.Tools = append(of.Tools, one)
 	}
 	data, err := plainjson.Marshal(of)
+	data = []byte(unprintable.Replace(string(data)))
 	if err == nil && len(data) > toolset.MaxText {
 		return nil, call.InvalidField(pages.Reason, "toolset", "it has more than 64 KiB")
 	}
 	return data, err
 }
+
+// unprintable escapes the characters that YAML does not have, or reads as ends of lines.
+var unprintable = func() *strings.Replacer {
+	pairs := []string{"\ufeff", `\ufeff`, "\ufffe", `\ufffe`, "\uffff", `\uffff`}
+	for c := '\u007f'; c < '\u00a0'; c++ {
+		pairs = append(pairs, string(c), fmt.Sprintf(`\u%04x`, c))
+	}
+	return strings.NewReplacer(pairs...)
+}()
 
 // invalid returns the refusal of a toolset with an error of the text.
 func invalid(err error) error {

@@ -17,12 +17,13 @@ type view struct {
 	*catalog.Catalog
 	identity *operator.Identity // nil: the admin API requires no credential
 	tenants  []string           // whose callers have the toolsets; nil means all
+	uids     map[string]string  // of those tenants that exist
 	settings []*tenant.Settings // of the operator's tenants, whose capabilities it sees; nil means it sees all
 }
 
 // viewOf returns what the operator of a request sees of a tenant, or for "" and "-" of all tenants.
 func (s *server) viewOf(ctx context.Context, of string) (v view, err error) {
-	v = view{Catalog: s.Catalog, identity: operator.FromContext(ctx)}
+	v = view{Catalog: s.Catalog, identity: operator.FromContext(ctx), uids: map[string]string{}}
 	if v.tenants, err = operator.Tenants(ctx, of); err != nil {
 		return v, err
 	}
@@ -31,6 +32,9 @@ func (s *server) viewOf(ctx context.Context, of string) (v view, err error) {
 		settings, err := s.Tenants.Settings(ctx, id)
 		if err != nil && len(v.tenants) == 1 {
 			return v, err
+		}
+		if err == nil {
+			v.uids[id] = uidOf(settings)
 		}
 		if restricted && err == nil { // the roles of an operator may name tenants that do not exist
 			v.settings = append(v.settings, settings)
@@ -44,7 +48,15 @@ func (s *server) viewOf(ctx context.Context, of string) (v view, err error) {
 
 // shows reports whether a toolset is for callers of the tenants.
 func (v view) shows(set *toolset.Set) bool {
-	return v.tenants == nil || slices.ContainsFunc(v.tenants, set.IsFor)
+	return v.tenants == nil || slices.ContainsFunc(v.tenants, func(id string) bool { return set.IsFor(id, v.uids[id]) })
+}
+
+// uidOf returns the UID of a tenant; of is nil for tenant.Default of a gateway without tenants.
+func uidOf(of *tenant.Settings) string {
+	if of == nil {
+		return ""
+	}
+	return of.UID()
 }
 
 // sees reports whether the operator sees a capability.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	grpcstatus "google.golang.org/grpc/status"
@@ -45,8 +46,14 @@ func (h *Handler) choose(r *http.Request) (*http.Request, error) {
 	if name == "" {
 		return r, nil
 	}
-	set := h.settings.Load().Toolsets.Find(name, h.cfg.Member(r))
-	if set == nil {
+	all := h.settings.Load().Toolsets
+	unread := all.Unread()
+	set := all.Find(name, h.cfg.Member(r))
+	switch {
+	case set == nil && unread:
+		return r, status.Answer(&call.Refusal{Kind: call.Unavailable, Reason: "TOOLSETS_UNAVAILABLE",
+			RetryAfter: time.Second, Message: "the toolsets are not known yet"}).Err()
+	case set == nil:
 		return r, refused(http.StatusNotFound, jsonrpc.CodeInvalidRequest, "TOOLSET_UNKNOWN",
 			fmt.Sprintf("there is no toolset %q for this caller; %s has all tools that it may call", name, Path))
 	}
