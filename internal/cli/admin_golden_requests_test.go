@@ -149,7 +149,7 @@ var goldenRequests = []goldenRequest{
 	{route: "GET /v1/toolsets?page_size=100000"},
 	{route: "GET /v1/toolsets/support?tenant=acme"},
 	{route: "GET /v1/toolsets/none?tenant=acme"},
-	{route: "POST /v1/toolsets/support:accept",
+	{route: "POST /v1/toolsets/support/accept",
 		body: `{"tenant":"acme","capability":"weather","tool":"echo","hash":"1"}`},
 	{route: "DELETE /v1/toolsets/support?tenant=acme"},
 	{route: "DELETE /v1/toolsets/support?tenant=acme"},

@@ -94,7 +94,7 @@ func ownersOf(s *capgatepb.Toolset) string {
 
 func (c *toolsetsCommand) show(cmd *cobra.Command, conn grpc.ClientConnInterface, args []string) error {
 	answer, err := capgatepb.NewToolsetsClient(conn).GetToolset(cmd.Context(),
-		&capgatepb.GetToolsetRequest{Name: args[0], Tenant: c.tenant, Global: c.global})
+		&capgatepb.GetToolsetRequest{ToolsetName: args[0], Tenant: c.tenant, Global: c.global})
 	return c.result(answer.GetToolset(), err, func(w io.Writer) { c.print(w, answer.GetToolset()) })
 }
 
@@ -176,13 +176,13 @@ func (c *toolsetsCommand) set(cmd *cobra.Command, conn grpc.ClientConnInterface,
 
 func (c *toolsetsCommand) remove(cmd *cobra.Command, conn grpc.ClientConnInterface, args []string) error {
 	answer, err := capgatepb.NewToolsetsClient(conn).DeleteToolset(cmd.Context(),
-		&capgatepb.DeleteToolsetRequest{Name: args[0], Tenant: c.tenant, Global: c.global, Etag: c.etag})
+		&capgatepb.DeleteToolsetRequest{ToolsetName: args[0], Tenant: c.tenant, Global: c.global, Etag: c.etag})
 	return c.result(answer, err, func(w io.Writer) { fmt.Fprintf(w, "deleted: toolset %s\n", args[0]) })
 }
 
 func (c *toolsetsCommand) accept(cmd *cobra.Command, conn grpc.ClientConnInterface, args []string) error {
 	answer, err := capgatepb.NewToolsetsClient(conn).AcceptToolsetTool(cmd.Context(),
-		&capgatepb.AcceptToolsetToolRequest{Name: args[0], Tenant: c.tenant, Global: c.global, Capability: args[1],
+		&capgatepb.AcceptToolsetToolRequest{ToolsetName: args[0], Tenant: c.tenant, Global: c.global, Capability: args[1],
 			Tool: args[2], Hash: args[3]})
 	return c.result(answer.GetToolset(), err, func(w io.Writer) {
 		fmt.Fprintf(w, "accepted: %s of %s for the toolset %s\n", args[2], args[1], args[0])

@@ -81,20 +81,14 @@ func (s *server) ListToolsets(ctx context.Context,
 	return resp, nil
 }
 
-// named is a request about one toolset.
-type named interface {
-	admin.OfTenant
-	GetName() string
-}
-
 // GetToolset implements capgatepb.ToolsetsServer.
 func (s *server) GetToolset(ctx context.Context, req *capgatepb.GetToolsetRequest) (*capgatepb.GetToolsetResponse,
 	error) {
-	t, err := s.get(ctx, req)
+	t, err := s.get(ctx, req.GetToolsetName(), req)
 	return &capgatepb.GetToolsetResponse{Toolset: t}, err
 }
 
-func (s *server) get(ctx context.Context, req named) (*capgatepb.Toolset, error) {
+func (s *server) get(ctx context.Context, name string, req admin.OfTenant) (*capgatepb.Toolset, error) {
 	of, err := admin.TenantOf(ctx, s.Tenants, req, pages.Reason)
 	if err != nil {
 		return nil, err
@@ -103,7 +97,7 @@ func (s *server) get(ctx context.Context, req named) (*capgatepb.Toolset, error)
 	if err != nil {
 		return nil, err
 	}
-	set, err := s.find(req.GetName(), of, v.uids[of])
+	set, err := s.find(name, of, v.uids[of])
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +129,7 @@ func refusedUnknown(name string) *call.Refusal {
 // SetToolset implements capgatepb.ToolsetsServer.
 func (s *server) SetToolset(ctx context.Context, req *capgatepb.SetToolsetRequest) (*capgatepb.SetToolsetResponse,
 	error) {
-	r, err := s.recordOf(ctx, req.GetToolset())
+	r, err := s.recordOf(ctx, req.GetToolset().GetName(), req.GetToolset())
 	if err == nil {
 		r.Text, err = textOf(req.GetToolset())
 	}
@@ -148,17 +142,17 @@ func (s *server) SetToolset(ctx context.Context, req *capgatepb.SetToolsetReques
 	if err != nil {
 		return nil, err
 	}
-	t, err := s.get(ctx, req.GetToolset())
+	t, err := s.get(ctx, req.GetToolset().GetName(), req.GetToolset())
 	return &capgatepb.SetToolsetResponse{Toolset: t}, err
 }
 
 // recordOf returns a record without text for a toolset that a request names.
-func (s *server) recordOf(ctx context.Context, req named) (*toolset.Record, error) {
+func (s *server) recordOf(ctx context.Context, name string, req admin.OfTenant) (*toolset.Record, error) {
 	of, err := admin.TenantOf(ctx, s.Tenants, req, pages.Reason)
 	if err != nil {
 		return nil, err
 	}
-	r := &toolset.Record{Tenant: of, Name: req.GetName(), By: operator.Authenticated(ctx)}
+	r := &toolset.Record{Tenant: of, Name: name, By: operator.Authenticated(ctx)}
 	if problem := toolset.CheckName(r.Name); problem != "" {
 		return nil, call.InvalidField(pages.Reason, "name", problem)
 	}
@@ -202,7 +196,7 @@ func (s *server) DeleteToolset(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	r := &toolset.Record{Tenant: of, Name: req.GetName()}
+	r := &toolset.Record{Tenant: of, Name: req.GetToolsetName()}
 	switch err = s.write(ctx, r, req.GetEtag(), "deleted"); {
 	case errors.Is(err, toolset.ErrUnknown):
 		if set, _ := s.find(r.Name, of, ""); set != nil && set.Record() == nil {
@@ -218,7 +212,7 @@ func (s *server) DeleteToolset(ctx context.Context,
 // AcceptToolsetTool implements capgatepb.ToolsetsServer.
 func (s *server) AcceptToolsetTool(ctx context.Context,
 	req *capgatepb.AcceptToolsetToolRequest) (*capgatepb.AcceptToolsetToolResponse, error) {
-	r, err := s.recordOf(ctx, req)
+	r, err := s.recordOf(ctx, req.GetToolsetName(), req)
 	if err != nil {
 		return nil, err
 	}
@@ -259,7 +253,7 @@ func (s *server) AcceptToolsetTool(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	next, err := s.get(ctx, req)
+	next, err := s.get(ctx, req.GetToolsetName(), req)
 	return &capgatepb.AcceptToolsetToolResponse{Toolset: next}, err
 }
 

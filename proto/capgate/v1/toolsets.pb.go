@@ -260,8 +260,8 @@ func (x *SetToolsetResponse) GetToolset() *Toolset {
 }
 
 type GetToolsetRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	ToolsetName string                 `protobuf:"bytes,1,opt,name=toolset_name,json=toolsetName,proto3" json:"toolset_name,omitempty"`
 	// As in Toolset.
 	Tenant        string `protobuf:"bytes,2,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	Global        bool   `protobuf:"varint,3,opt,name=global,proto3" json:"global,omitempty"`
@@ -299,9 +299,9 @@ func (*GetToolsetRequest) Descriptor() ([]byte, []int) {
 	return file_capgate_v1_toolsets_proto_rawDescGZIP(), []int{3}
 }
 
-func (x *GetToolsetRequest) GetName() string {
+func (x *GetToolsetRequest) GetToolsetName() string {
 	if x != nil {
-		return x.Name
+		return x.ToolsetName
 	}
 	return ""
 }
@@ -509,8 +509,8 @@ func (x *ListToolsetsResponse) GetTotalSize() int32 {
 }
 
 type DeleteToolsetRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	ToolsetName string                 `protobuf:"bytes,1,opt,name=toolset_name,json=toolsetName,proto3" json:"toolset_name,omitempty"`
 	// As in Toolset.
 	Tenant string `protobuf:"bytes,2,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	Global bool   `protobuf:"varint,3,opt,name=global,proto3" json:"global,omitempty"`
@@ -550,9 +550,9 @@ func (*DeleteToolsetRequest) Descriptor() ([]byte, []int) {
 	return file_capgate_v1_toolsets_proto_rawDescGZIP(), []int{7}
 }
 
-func (x *DeleteToolsetRequest) GetName() string {
+func (x *DeleteToolsetRequest) GetToolsetName() string {
 	if x != nil {
-		return x.Name
+		return x.ToolsetName
 	}
 	return ""
 }
@@ -615,8 +615,8 @@ func (*DeleteToolsetResponse) Descriptor() ([]byte, []int) {
 }
 
 type AcceptToolsetToolRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	ToolsetName string                 `protobuf:"bytes,1,opt,name=toolset_name,json=toolsetName,proto3" json:"toolset_name,omitempty"`
 	// As in Toolset.
 	Tenant string `protobuf:"bytes,2,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	Global bool   `protobuf:"varint,3,opt,name=global,proto3" json:"global,omitempty"`
@@ -659,9 +659,9 @@ func (*AcceptToolsetToolRequest) Descriptor() ([]byte, []int) {
 	return file_capgate_v1_toolsets_proto_rawDescGZIP(), []int{9}
 }
 
-func (x *AcceptToolsetToolRequest) GetName() string {
+func (x *AcceptToolsetToolRequest) GetToolsetName() string {
 	if x != nil {
-		return x.Name
+		return x.ToolsetName
 	}
 	return ""
 }
@@ -921,9 +921,9 @@ const file_capgate_v1_toolsets_proto_rawDesc = "" +
 	"\x11SetToolsetRequest\x12-\n" +
 	"\atoolset\x18\x01 \x01(\v2\x13.capgate.v1.ToolsetR\atoolset\"C\n" +
 	"\x12SetToolsetResponse\x12-\n" +
-	"\atoolset\x18\x01 \x01(\v2\x13.capgate.v1.ToolsetR\atoolset\"W\n" +
-	"\x11GetToolsetRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\atoolset\x18\x01 \x01(\v2\x13.capgate.v1.ToolsetR\atoolset\"f\n" +
+	"\x11GetToolsetRequest\x12!\n" +
+	"\ftoolset_name\x18\x01 \x01(\tR\vtoolsetName\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x16\n" +
 	"\x06global\x18\x03 \x01(\bR\x06global\"C\n" +
 	"\x12GetToolsetResponse\x12-\n" +
@@ -939,15 +939,15 @@ const file_capgate_v1_toolsets_proto_rawDesc = "" +
 	"\btoolsets\x18\x01 \x03(\v2\x13.capgate.v1.ToolsetR\btoolsets\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x1d\n" +
 	"\n" +
-	"total_size\x18\x03 \x01(\x05R\ttotalSize\"n\n" +
-	"\x14DeleteToolsetRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"total_size\x18\x03 \x01(\x05R\ttotalSize\"}\n" +
+	"\x14DeleteToolsetRequest\x12!\n" +
+	"\ftoolset_name\x18\x01 \x01(\tR\vtoolsetName\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x16\n" +
 	"\x06global\x18\x03 \x01(\bR\x06global\x12\x12\n" +
 	"\x04etag\x18\x04 \x01(\tR\x04etag\"\x17\n" +
-	"\x15DeleteToolsetResponse\"\xa6\x01\n" +
-	"\x18AcceptToolsetToolRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x15DeleteToolsetResponse\"\xb5\x01\n" +
+	"\x18AcceptToolsetToolRequest\x12!\n" +
+	"\ftoolset_name\x18\x01 \x01(\tR\vtoolsetName\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x16\n" +
 	"\x06global\x18\x03 \x01(\bR\x06global\x12\x1e\n" +
 	"\n" +
@@ -956,15 +956,15 @@ const file_capgate_v1_toolsets_proto_rawDesc = "" +
 	"\x04tool\x18\x05 \x01(\tR\x04tool\x12\x12\n" +
 	"\x04hash\x18\x06 \x01(\tR\x04hash\"J\n" +
 	"\x19AcceptToolsetToolResponse\x12-\n" +
-	"\atoolset\x18\x01 \x01(\v2\x13.capgate.v1.ToolsetR\atoolset2\x8f\x05\n" +
+	"\atoolset\x18\x01 \x01(\v2\x13.capgate.v1.ToolsetR\atoolset2\xa7\x05\n" +
 	"\bToolsets\x12\x88\x01\n" +
 	"\n" +
-	"SetToolset\x12\x1d.capgate.v1.SetToolsetRequest\x1a\x1e.capgate.v1.SetToolsetResponse\";\xf2\x8d\x1a\x02\b\x04\x82\xd3\xe4\x93\x02/:\atoolsetb\atoolset\x1a\x1b/v1/toolsets/{toolset.name}\x12w\n" +
+	"SetToolset\x12\x1d.capgate.v1.SetToolsetRequest\x1a\x1e.capgate.v1.SetToolsetResponse\";\xf2\x8d\x1a\x02\b\x04\x82\xd3\xe4\x93\x02/:\atoolsetb\atoolset\x1a\x1b/v1/toolsets/{toolset.name}\x12\x7f\n" +
 	"\n" +
-	"GetToolset\x12\x1d.capgate.v1.GetToolsetRequest\x1a\x1e.capgate.v1.GetToolsetResponse\"*\xf2\x8d\x1a\x02\b\x01\x82\xd3\xe4\x93\x02\x1eb\atoolset\x12\x13/v1/toolsets/{name}\x12m\n" +
-	"\fListToolsets\x12\x1f.capgate.v1.ListToolsetsRequest\x1a .capgate.v1.ListToolsetsResponse\"\x1a\xf2\x8d\x1a\x02\b\x01\x82\xd3\xe4\x93\x02\x0e\x12\f/v1/toolsets\x12w\n" +
-	"\rDeleteToolset\x12 .capgate.v1.DeleteToolsetRequest\x1a!.capgate.v1.DeleteToolsetResponse\"!\xf2\x8d\x1a\x02\b\x04\x82\xd3\xe4\x93\x02\x15*\x13/v1/toolsets/{name}\x12\x96\x01\n" +
-	"\x11AcceptToolsetTool\x12$.capgate.v1.AcceptToolsetToolRequest\x1a%.capgate.v1.AcceptToolsetToolResponse\"4\xf2\x8d\x1a\x02\b\x02\x82\xd3\xe4\x93\x02(:\x01*b\atoolset\"\x1a/v1/toolsets/{name}:acceptB7Z5github.com/capgate/capgate/proto/capgate/v1;capgatepbb\x06proto3"
+	"GetToolset\x12\x1d.capgate.v1.GetToolsetRequest\x1a\x1e.capgate.v1.GetToolsetResponse\"2\xf2\x8d\x1a\x02\b\x01\x82\xd3\xe4\x93\x02&b\atoolset\x12\x1b/v1/toolsets/{toolset_name}\x12m\n" +
+	"\fListToolsets\x12\x1f.capgate.v1.ListToolsetsRequest\x1a .capgate.v1.ListToolsetsResponse\"\x1a\xf2\x8d\x1a\x02\b\x01\x82\xd3\xe4\x93\x02\x0e\x12\f/v1/toolsets\x12\x7f\n" +
+	"\rDeleteToolset\x12 .capgate.v1.DeleteToolsetRequest\x1a!.capgate.v1.DeleteToolsetResponse\")\xf2\x8d\x1a\x02\b\x04\x82\xd3\xe4\x93\x02\x1d*\x1b/v1/toolsets/{toolset_name}\x12\x9e\x01\n" +
+	"\x11AcceptToolsetTool\x12$.capgate.v1.AcceptToolsetToolRequest\x1a%.capgate.v1.AcceptToolsetToolResponse\"<\xf2\x8d\x1a\x02\b\x02\x82\xd3\xe4\x93\x020:\x01*b\atoolset\"\"/v1/toolsets/{toolset_name}/acceptB7Z5github.com/capgate/capgate/proto/capgate/v1;capgatepbb\x06proto3"
 
 var (
 	file_capgate_v1_toolsets_proto_rawDescOnce sync.Once

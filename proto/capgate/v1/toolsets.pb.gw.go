@@ -80,7 +80,7 @@ func local_request_Toolsets_SetToolset_0(ctx context.Context, marshaler runtime.
 	return msg, metadata, err
 }
 
-var filter_Toolsets_GetToolset_0 = &utilities.DoubleArray{Encoding: map[string]int{"name": 0}, Base: []int{1, 1, 0}, Check: []int{0, 1, 2}}
+var filter_Toolsets_GetToolset_0 = &utilities.DoubleArray{Encoding: map[string]int{"toolset_name": 0}, Base: []int{1, 1, 0}, Check: []int{0, 1, 2}}
 
 func request_Toolsets_GetToolset_0(ctx context.Context, marshaler runtime.Marshaler, client ToolsetsClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
@@ -88,13 +88,13 @@ func request_Toolsets_GetToolset_0(ctx context.Context, marshaler runtime.Marsha
 		metadata runtime.ServerMetadata
 		err      error
 	)
-	val, ok := pathParams["name"]
+	val, ok := pathParams["toolset_name"]
 	if !ok {
-		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "name")
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "toolset_name")
 	}
-	protoReq.Name, err = runtime.String(val)
+	protoReq.ToolsetName, err = runtime.String(val)
 	if err != nil {
-		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "name", err)
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "toolset_name", err)
 	}
 	if err := req.ParseForm(); err != nil {
 		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
@@ -115,13 +115,13 @@ func local_request_Toolsets_GetToolset_0(ctx context.Context, marshaler runtime.
 		metadata runtime.ServerMetadata
 		err      error
 	)
-	val, ok := pathParams["name"]
+	val, ok := pathParams["toolset_name"]
 	if !ok {
-		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "name")
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "toolset_name")
 	}
-	protoReq.Name, err = runtime.String(val)
+	protoReq.ToolsetName, err = runtime.String(val)
 	if err != nil {
-		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "name", err)
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "toolset_name", err)
 	}
 	if err := req.ParseForm(); err != nil {
 		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
@@ -168,7 +168,7 @@ func local_request_Toolsets_ListToolsets_0(ctx context.Context, marshaler runtim
 	return msg, metadata, err
 }
 
-var filter_Toolsets_DeleteToolset_0 = &utilities.DoubleArray{Encoding: map[string]int{"name": 0}, Base: []int{1, 1, 0}, Check: []int{0, 1, 2}}
+var filter_Toolsets_DeleteToolset_0 = &utilities.DoubleArray{Encoding: map[string]int{"toolset_name": 0}, Base: []int{1, 1, 0}, Check: []int{0, 1, 2}}
 
 func request_Toolsets_DeleteToolset_0(ctx context.Context, marshaler runtime.Marshaler, client ToolsetsClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
@@ -176,13 +176,13 @@ func request_Toolsets_DeleteToolset_0(ctx context.Context, marshaler runtime.Mar
 		metadata runtime.ServerMetadata
 		err      error
 	)
-	val, ok := pathParams["name"]
+	val, ok := pathParams["toolset_name"]
 	if !ok {
-		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "name")
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "toolset_name")
 	}
-	protoReq.Name, err = runtime.String(val)
+	protoReq.ToolsetName, err = runtime.String(val)
 	if err != nil {
-		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "name", err)
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "toolset_name", err)
 	}
 	if err := req.ParseForm(); err != nil {
 		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
@@ -203,13 +203,13 @@ func local_request_Toolsets_DeleteToolset_0(ctx context.Context, marshaler runti
 		metadata runtime.ServerMetadata
 		err      error
 	)
-	val, ok := pathParams["name"]
+	val, ok := pathParams["toolset_name"]
 	if !ok {
-		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "name")
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "toolset_name")
 	}
-	protoReq.Name, err = runtime.String(val)
+	protoReq.ToolsetName, err = runtime.String(val)
 	if err != nil {
-		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "name", err)
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "toolset_name", err)
 	}
 	if err := req.ParseForm(); err != nil {
 		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
@@ -230,13 +230,13 @@ func request_Toolsets_AcceptToolsetTool_0(ctx context.Context, marshaler runtime
 	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
 		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
 	}
-	val, ok := pathParams["name"]
+	val, ok := pathParams["toolset_name"]
 	if !ok {
-		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "name")
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "toolset_name")
 	}
-	protoReq.Name, err = runtime.String(val)
+	protoReq.ToolsetName, err = runtime.String(val)
 	if err != nil {
-		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "name", err)
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "toolset_name", err)
 	}
 	if req.Body != nil {
 		_, _ = io.Copy(io.Discard, req.Body)
@@ -254,13 +254,13 @@ func local_request_Toolsets_AcceptToolsetTool_0(ctx context.Context, marshaler r
 	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
 		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
 	}
-	val, ok := pathParams["name"]
+	val, ok := pathParams["toolset_name"]
 	if !ok {
-		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "name")
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "toolset_name")
 	}
-	protoReq.Name, err = runtime.String(val)
+	protoReq.ToolsetName, err = runtime.String(val)
 	if err != nil {
-		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "name", err)
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "toolset_name", err)
 	}
 	msg, err := server.AcceptToolsetTool(ctx, &protoReq)
 	return msg, metadata, err
@@ -298,7 +298,7 @@ func RegisterToolsetsHandlerServer(ctx context.Context, mux *runtime.ServeMux, s
 		var stream runtime.ServerTransportStream
 		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
 		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
-		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/capgate.v1.Toolsets/GetToolset", runtime.WithHTTPPathPattern("/v1/toolsets/{name}"))
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/capgate.v1.Toolsets/GetToolset", runtime.WithHTTPPathPattern("/v1/toolsets/{toolset_name}"))
 		if err != nil {
 			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
 			return
@@ -338,7 +338,7 @@ func RegisterToolsetsHandlerServer(ctx context.Context, mux *runtime.ServeMux, s
 		var stream runtime.ServerTransportStream
 		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
 		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
-		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/capgate.v1.Toolsets/DeleteToolset", runtime.WithHTTPPathPattern("/v1/toolsets/{name}"))
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/capgate.v1.Toolsets/DeleteToolset", runtime.WithHTTPPathPattern("/v1/toolsets/{toolset_name}"))
 		if err != nil {
 			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
 			return
@@ -358,7 +358,7 @@ func RegisterToolsetsHandlerServer(ctx context.Context, mux *runtime.ServeMux, s
 		var stream runtime.ServerTransportStream
 		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
 		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
-		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/capgate.v1.Toolsets/AcceptToolsetTool", runtime.WithHTTPPathPattern("/v1/toolsets/{name}:accept"))
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/capgate.v1.Toolsets/AcceptToolsetTool", runtime.WithHTTPPathPattern("/v1/toolsets/{toolset_name}/accept"))
 		if err != nil {
 			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
 			return
@@ -433,7 +433,7 @@ func RegisterToolsetsHandlerClient(ctx context.Context, mux *runtime.ServeMux, c
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
 		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
-		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/capgate.v1.Toolsets/GetToolset", runtime.WithHTTPPathPattern("/v1/toolsets/{name}"))
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/capgate.v1.Toolsets/GetToolset", runtime.WithHTTPPathPattern("/v1/toolsets/{toolset_name}"))
 		if err != nil {
 			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
 			return
@@ -467,7 +467,7 @@ func RegisterToolsetsHandlerClient(ctx context.Context, mux *runtime.ServeMux, c
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
 		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
-		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/capgate.v1.Toolsets/DeleteToolset", runtime.WithHTTPPathPattern("/v1/toolsets/{name}"))
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/capgate.v1.Toolsets/DeleteToolset", runtime.WithHTTPPathPattern("/v1/toolsets/{toolset_name}"))
 		if err != nil {
 			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
 			return
@@ -484,7 +484,7 @@ func RegisterToolsetsHandlerClient(ctx context.Context, mux *runtime.ServeMux, c
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
 		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
-		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/capgate.v1.Toolsets/AcceptToolsetTool", runtime.WithHTTPPathPattern("/v1/toolsets/{name}:accept"))
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/capgate.v1.Toolsets/AcceptToolsetTool", runtime.WithHTTPPathPattern("/v1/toolsets/{toolset_name}/accept"))
 		if err != nil {
 			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
 			return
@@ -529,10 +529,10 @@ func (m response_Toolsets_AcceptToolsetTool_0) XXX_ResponseBody() interface{} {
 
 var (
 	pattern_Toolsets_SetToolset_0        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "toolsets", "toolset.name"}, ""))
-	pattern_Toolsets_GetToolset_0        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "toolsets", "name"}, ""))
+	pattern_Toolsets_GetToolset_0        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "toolsets", "toolset_name"}, ""))
 	pattern_Toolsets_ListToolsets_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "toolsets"}, ""))
-	pattern_Toolsets_DeleteToolset_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "toolsets", "name"}, ""))
-	pattern_Toolsets_AcceptToolsetTool_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "toolsets", "name"}, "accept"))
+	pattern_Toolsets_DeleteToolset_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "toolsets", "toolset_name"}, ""))
+	pattern_Toolsets_AcceptToolsetTool_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"v1", "toolsets", "toolset_name", "accept"}, ""))
 )
 
 var (

@@ -25,7 +25,7 @@ export function OneToolset({ name, tenant }: { name: string; tenant: string }) {
   const [asked, ask] = useState<ToolsetEntry | "set">();
   const file = s?.source === "file";
   const run = async (e: ToolsetEntry) => {
-    await post(path + ":accept", { ...anyOf, capability: e.capability, tool: e.tool, hash: e.current?.hash });
+    await post(path + "/accept", { ...anyOf, capability: e.capability, tool: e.tool, hash: e.current?.hash });
     say(`This version of ${inWords(e.tool ?? "", 60)} is accepted.`);
     reload();
   };
