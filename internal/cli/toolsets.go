@@ -182,8 +182,8 @@ func (c *toolsetsCommand) remove(cmd *cobra.Command, conn grpc.ClientConnInterfa
 
 func (c *toolsetsCommand) accept(cmd *cobra.Command, conn grpc.ClientConnInterface, args []string) error {
 	answer, err := capgatepb.NewToolsetsClient(conn).AcceptToolsetTool(cmd.Context(),
-		&capgatepb.AcceptToolsetToolRequest{ToolsetName: args[0], Tenant: c.tenant, Global: c.global, Capability: args[1],
-			Tool: args[2], Hash: args[3]})
+		&capgatepb.AcceptToolsetToolRequest{ToolsetName: args[0], Tenant: c.tenant, Global: c.global,
+			Capability: args[1], Tool: args[2], Hash: args[3]})
 	return c.result(answer.GetToolset(), err, func(w io.Writer) {
 		fmt.Fprintf(w, "accepted: %s of %s for the toolset %s\n", args[2], args[1], args[0])
 	})

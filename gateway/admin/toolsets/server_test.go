@@ -193,7 +193,7 @@ func TestToolsetsOfTenantsAreApart(t *testing.T) {
 		{"PUT", "/v1/toolsets/support", `{` + entry + `}`, 400, "--global"},
 		{"PUT", "/v1/toolsets/pays", `{"tenant":"globex","tools":[{"capability":"bank"}]}`, 200,
 			"thetenantglobexdoesnothavebank"},
-		{"POST", "/v1/toolsets/pays:accept", `{"tenant":"globex","capability":"bank","tool":"*","hash":"` +
+		{"POST", "/v1/toolsets/pays/accept", `{"tenant":"globex","capability":"bank","tool":"*","hash":"` +
 			strings.Repeat("0", 64) + `"}`, 404, "theentryhasnohash"},
 		{"DELETE", "/v1/toolsets/pays?tenant=globex", "", 200, "{}"},
 		{"PUT", "/v1/toolsets/support", `{"tenant":"globex",` + entry + `}`, 200, `"tenant":"globex"`},
