@@ -30,7 +30,6 @@ type Manager struct {
 	stored map[stored]*Set
 	at     changefeed.Position
 	read   bool // the store has been read
-	away   bool // the last read failed
 }
 
 // stored identifies a stored toolset.
@@ -86,14 +85,10 @@ func (m *Manager) readAll(ctx context.Context) error {
 		news, err := m.store.Changed(ctx, at)
 		m.mu.Lock()
 		if err != nil {
-			if !m.away && ctx.Err() == nil {
-				m.log.Warn("toolsets cannot be read; the known ones stay in force", "error", err)
-			}
-			m.away = true
 			m.mu.Unlock()
+			m.log.Debug("toolsets cannot be read; the known ones stay in force", "error", err)
 			return err
 		}
-		m.away = false
 		done = m.at == at // otherwise, another read has been faster
 		did := done && m.apply(&news)
 		m.mu.Unlock()
