@@ -40,7 +40,7 @@ func TestMCPHiddenTools(t *testing.T) {
 				strings.Contains(absent, "level") {
 				t.Errorf("absent: %s", absent)
 			}
-			meant := `did you mean \"caps__echo\"?`
+			meant := `did you mean \"caps__echo\"? tools/list`
 			if declared.Policy == call.Block { // the caller may call none
 				meant = "; tools/list"
 			}

@@ -33,6 +33,7 @@ func TestMCPToolsetFixedWrongly(t *testing.T) {
 				Arguments: json.RawMessage(args)})
 			if err != nil || !r.IsError || strings.Contains(textOf(t, r), blame) != operator ||
 				!strings.Contains(textOf(t, r), `at "/units"`) ||
+				strings.Contains(textOf(t, r), "correct the toolset (") != operator ||
 				!strings.Contains(fmt.Sprint(r.Meta), "ARGUMENTS_INVALID") {
 				t.Errorf("%s: %s: %+v %v", revision, args, r, err)
 			}
@@ -63,5 +64,19 @@ func TestMCPToolsetUnread(t *testing.T) {
 	}
 	if resp, text = f.at("/mcp/filed").post(t, list); resp.StatusCode != http.StatusOK {
 		t.Errorf("%d %s", resp.StatusCode, text)
+	}
+}
+
+// TestMCPToolsetOfAbsentCapability: a tool of a capability that the caller does not see is unknown under the name that
+// the toolset gives it. The error does not name the capability.
+func TestMCPToolsetOfAbsentCapability(t *testing.T) {
+	t.Parallel()
+	f := startMCP(t)
+	f.gateway.SetMCP(mcp.Settings{Toolsets: toolset.New([]toolset.Toolset{{Name: "weather", Tools: []toolset.Entry{
+		{Capability: "secret", Tool: "add", Name: "plus"}}}})})
+	_, text := f.at("/mcp/weather").post(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"plus"}}`)
+	if !strings.Contains(text, "TOOL_UNKNOWN") || !strings.Contains(text, `no tool \"plus\"`) ||
+		strings.Contains(text, "secret") {
+		t.Error(text)
 	}
 }

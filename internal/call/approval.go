@@ -18,4 +18,6 @@ type Asking struct {
 	// Toolset is the name of the toolset that describes an earlier version of the tool to the client; empty means none.
 	// With a name, the call needs an approval if it would be allowed.
 	Toolset string
+	// Impossible means that the call is refused if it needs an approval: it is not repeated with one.
+	Impossible bool
 }

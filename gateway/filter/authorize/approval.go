@@ -59,6 +59,7 @@ const (
 type approvalAsk struct {
 	id    string // empty means none yet
 	found bool   // created by an earlier call
+	never bool   // the call is refused instead
 	wait  time.Duration
 	// until is the latest end of the wait, independent of the time for the decision.
 	until time.Time
@@ -76,7 +77,7 @@ func readApproval(of *filter.Call, asking *call.Asking) (c approvalAsk, refusal 
 	}
 	c.id, c.found = s.Header(approvalHeader)
 	if asking != nil {
-		c.asked, c.toolset = asking.Asked, asking.Toolset
+		c.asked, c.toolset, c.never = asking.Asked, asking.Toolset, asking.Impossible
 	}
 	most := s.Left() - answerMargin
 	if text, present := s.Header(waitHeader); present {
@@ -105,6 +106,9 @@ func (f *Filter) create(ctx context.Context, m *request, o *result) {
 	switch {
 	case !m.isToolCall():
 		o.refusal = rejectedUnapprovable
+		return
+	case m.approval.never:
+		o.refusal = rejectedNever(&m.call)
 		return
 	case f.cfg.Approver == nil:
 		o.refusal = m.requiresApproval(m.decision)

@@ -27,6 +27,13 @@ var (
 			"StreamInvoke, can be checked"}
 )
 
+// rejectedNever returns the refusal of a call that needs an approval and cannot have one.
+func rejectedNever(c *call.Call) *call.Refusal {
+	return &call.Refusal{Kind: call.FailedPrecondition, Reason: rejectedUnapprovable.Reason,
+		Message: fmt.Sprintf("this call requires an approval, but cannot wait for one; an operator can allow %s of %s "+
+			"by a rule", c.Tool, c.Capability), Metadata: map[string]string{"capability": c.Capability}}
+}
+
 // forbidden returns the refusal of a call that policy does not allow.
 func forbidden(c *call.Call, d policy.Decision) *call.Refusal {
 	r := &call.Refusal{

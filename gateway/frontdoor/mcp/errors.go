@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -43,6 +44,24 @@ func invalidParams(detail string) error {
 	return refused(http.StatusBadRequest, jsonrpc.CodeInvalidParams, "INVALID_BODY", detail)
 }
 
+// unknownMethod returns the error of a request whose method this server does not have, or not in its revision.
+func (m *message) unknownMethod() error {
+	httpStatus, detail := http.StatusOK, "this server does not have this method"
+	if m.isStateless() {
+		httpStatus = http.StatusNotFound // 2026-07-28, Streamable HTTP
+		switch m.method {
+		case subscribeMethod, unsubscribeMethod:
+			detail = "revision 2026-07-28 does not have this method; it has subscriptions/listen instead"
+		case "logging/setLevel":
+			detail = "revision 2026-07-28 does not have this method; requests have " +
+				"io.modelcontextprotocol/logLevel in _meta instead"
+		}
+	} else if m.method == "subscriptions/listen" || m.method == "server/discover" {
+		detail = "earlier revisions do not have this method; send MCP-Protocol-Version: 2026-07-28"
+	}
+	return refused(httpStatus, jsonrpc.CodeMethodNotFound, "METHOD_UNKNOWN", detail)
+}
+
 // Reasons of calls of tools that do not exist, or that the caller may not call.
 const (
 	toolBlocked       = "TOOL_BLOCKED"
@@ -62,13 +81,16 @@ func (h *Handler) hidden(ctx context.Context, name, capability string) error {
 		reason = capabilityUnknown
 	}
 	p := problem.Own(http.StatusNotFound, codes.NotFound, reason,
-		fmt.Sprintf("there is no tool %.64q, or a policy hides it%s; tools/list has the tools that you may call",
-			name, nearest.Hint(name, h.namesIn(ctx, capability)))).NotStarted()
+		fmt.Sprintf("there is no tool %.64q, or a policy hides it%s tools/list has the tools that you may call",
+			name, hintOf(name, h.namesIn(ctx, capability)))).NotStarted()
 	if p.JSONRPC = jsonrpc.CodeInvalidParams; capability != "" {
 		p.Metadata["capability"] = capability
 	}
 	return &p
 }
+
+// hintOf returns the end of a clause, with the name that the client may have meant.
+func hintOf(name string, names []string) string { return cmp.Or(nearest.Hint(name, names), ";") }
 
 // maxNamed is the maximum number of tools that are searched for a similar name.
 const maxNamed = 1000

@@ -91,8 +91,8 @@ func (w *watching) run(ctx context.Context) error {
 	})
 }
 
-// readListen returns the subscription of a message that is served without the SDK, like readDirect.
-func (m *message) readListen(params strictjson.Value, header http.Header) *sdk.SubscriptionsListenRequest {
+// readListen reads the subscription of a message that is served without the SDK, like readDirect.
+func (m *message) readListen(params strictjson.Value, header http.Header) error {
 	if m.id == nil || !m.isPlain(header) {
 		return nil
 	}
@@ -111,7 +111,7 @@ func (m *message) readListen(params strictjson.Value, header http.Header) *sdk.S
 				if string(of.Bytes()) == "resourceSubscriptions" {
 					uris := stringsIn(v)
 					if uris == nil {
-						return nil
+						return invalidParams("notifications.resourceSubscriptions must be a list of URIs")
 					}
 					p.Notifications.ResourceSubscriptions = uris
 					continue
@@ -131,10 +131,10 @@ func (m *message) readListen(params strictjson.Value, header http.Header) *sdk.S
 			}
 		}
 	}
-	if !has {
-		return nil
+	if has {
+		m.listens = &sdk.SubscriptionsListenRequest{Params: p}
 	}
-	return &sdk.SubscriptionsListenRequest{Params: p}
+	return nil
 }
 
 // stringsIn returns the elements of an array of strings; nil for another value.
@@ -178,7 +178,8 @@ func (h *Handler) listen(ctx context.Context, req *sdk.SubscriptionsListenReques
 	case !h.cfg.subscribes():
 		uris = nil
 	case tooMany(uris):
-		return nil, limitedSubscriptions(time.Minute)
+		return nil, limitedSubscriptions(0, "a stream has at most 64 subscriptions to resources, with 32 KiB of URIs; "+
+			"subscribe to fewer")
 	}
 	out, meta := x.events, sdk.Meta{sdk.MetaKeySubscriptionID: json.RawMessage(x.read.id)}
 	updates := h.newSubscriptions(ctx, x, func(uri string) error {

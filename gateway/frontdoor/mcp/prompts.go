@@ -12,7 +12,6 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
-	"github.com/capgate/capgate/internal/lib/nearest"
 	"github.com/capgate/capgate/internal/manifest"
 )
 
@@ -118,8 +117,8 @@ func (h *Handler) hiddenPrompt(ctx context.Context, name string) error {
 		}
 	}
 	p := problem.Own(http.StatusNotFound, codes.NotFound, "PROMPT_UNKNOWN",
-		fmt.Sprintf("there is no prompt %.64q, or a policy hides it%s; prompts/list has the prompts that you may get",
-			name, nearest.Hint(name, all))).NotStarted()
+		fmt.Sprintf("there is no prompt %.64q, or a policy hides it%s prompts/list has the prompts that you may get",
+			name, hintOf(name, all))).NotStarted()
 	p.JSONRPC = jsonrpc.CodeInvalidParams
 	return &p
 }

@@ -287,7 +287,9 @@ func (m *message) readParams(params strictjson.Value, header http.Header) error 
 		}
 		m.call = m.readDirect(params, header)
 	case "subscriptions/listen":
-		m.listens = m.readListen(params, header)
+		if err := m.readListen(params, header); err != nil {
+			return err
+		}
 	}
 	if m.call == nil && m.listens == nil {
 		if err := m.holdDecoded(params); err != nil {
@@ -363,15 +365,6 @@ func (m *message) checkTask(params strictjson.Value, header http.Header) error {
 	}
 	return refused(http.StatusBadRequest, sdk.CodeHeaderMismatch, "MCP_HEADER_MISMATCH",
 		"the header Mcp-Name does not match the taskId in the message")
-}
-
-func (m *message) unknownMethod() error {
-	httpStatus := http.StatusOK
-	if m.isStateless() {
-		httpStatus = http.StatusNotFound // 2026-07-28, Streamable HTTP
-	}
-	return refused(httpStatus, jsonrpc.CodeMethodNotFound, "METHOD_UNKNOWN",
-		"this server does not have this method")
 }
 
 // usualAccept is the Accept header of the SDKs.

@@ -147,7 +147,7 @@ func (w *sdkResponse) withReason(text []byte) []byte {
 	if json.Unmarshal(answer.Error.Data, &of) == nil && of.Code != "" {
 		return nil
 	}
-	e := rpcOf(w.x.r, ownError(answer.Error))
+	e := rpcOf(w.x.r, w.x.read.ownError(answer.Error))
 	answer.Error = rpcError{e.Code, e.Message, e.Data}
 	own, err := json.Marshal(answer)
 	if err != nil {
@@ -160,11 +160,11 @@ func (w *sdkResponse) withReason(text []byte) []byte {
 var constants = regexp.MustCompile(`\bMcp-[A-Z][A-Za-z-]+|\bio\.modelcontextprotocol/[A-Za-z]+`)
 
 // ownError returns the gateway's error for an error of the SDK.
-func ownError(e rpcError) error {
+func (m *message) ownError(e rpcError) error {
 	named := constants.FindString(e.Message)
 	switch e.Code {
 	case jsonrpc.CodeMethodNotFound:
-		return (&message{}).unknownMethod()
+		return m.unknownMethod()
 	case sdk.CodeHeaderMismatch:
 		return refused(http.StatusBadRequest, e.Code, "MCP_HEADER_MISMATCH",
 			"the header "+cmp.Or(named, "of the message")+" is missing, or does not match the message")

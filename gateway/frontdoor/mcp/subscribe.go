@@ -37,7 +37,7 @@ func (c *Config) subscribes() bool { return c.Features != nil && c.Questions != 
 // subscribe serves resources/subscribe of a session. The server must accept a new subscription first.
 func (h *Handler) subscribe(ctx context.Context, uri string) (sdk.Result, error) {
 	x := exchangeOf(ctx)
-	key, err := h.subscriber(x)
+	key, err := h.subscriber(x, uri)
 	if err != nil {
 		return nil, err
 	}
@@ -47,12 +47,19 @@ func (h *Handler) subscribe(ctx context.Context, uri string) (sdk.Result, error)
 			return nil, err
 		}
 	}
-	return stored(h.cfg.Levels.Subscribe(ctx, key, uri))
+	err = h.cfg.Levels.Subscribe(ctx, key, uri)
+	if errors.Is(err, mcpsession.ErrFull) {
+		if all, failed := h.cfg.Levels.URIs(ctx, key); failed == nil && tooMany(append(all, uri)) {
+			return nil, limitedSubscriptions(0, "a session has at most 64 subscriptions to resources, with 32 KiB of "+
+				"URIs; unsubscribe from one first")
+		}
+	}
+	return stored(err)
 }
 
 // unsubscribe serves resources/unsubscribe of a session. The replica with its stream unsubscribes at the server.
 func (h *Handler) unsubscribe(ctx context.Context, uri string) (sdk.Result, error) {
-	key, err := h.subscriber(exchangeOf(ctx))
+	key, err := h.subscriber(exchangeOf(ctx), uri)
 	if err != nil {
 		return nil, err
 	}
@@ -60,13 +67,16 @@ func (h *Handler) unsubscribe(ctx context.Context, uri string) (sdk.Result, erro
 }
 
 // subscriber returns the session of a request that changes its subscriptions. All replicas receive the change.
-func (h *Handler) subscriber(x *exchange) (key mcpsession.Key, _ error) {
+func (h *Handler) subscriber(x *exchange, uri string) (key mcpsession.Key, _ error) {
+	if uri == "" {
+		return key, invalidParams("uri is missing")
+	}
 	if !h.cfg.subscribes() || x.session.ID == "" {
 		return key, refused(http.StatusBadRequest, jsonrpc.CodeInvalidRequest, "MCP_SESSION_UNKNOWN",
 			"a subscription is that of a session; start one with initialize, and send its Mcp-Session-Id")
 	}
 	if wait := h.delay(x.r, 0); wait > 0 {
-		return key, limitedSubscriptions(wait)
+		return key, limitedSubscriptions(wait, "the tenant changes levels and subscriptions of sessions too often")
 	}
 	return h.cfg.Session(x.r, x.session.ID), nil
 }
@@ -75,7 +85,8 @@ func (h *Handler) subscriber(x *exchange) (key mcpsession.Key, _ error) {
 func stored(err error) (sdk.Result, error) {
 	switch {
 	case errors.Is(err, mcpsession.ErrFull):
-		return nil, limitedSubscriptions(time.Minute)
+		return nil, limitedSubscriptions(time.Minute, "1,000 sessions of the tenant have subscriptions to resources, "+
+			"which is the maximum; they end a day after their last use")
 	case err != nil:
 		return nil, status.Answer(&call.Refusal{Kind: call.Unavailable, Reason: "MCP_SUBSCRIPTION_LOST",
 			RetryAfter: time.Second, Message: "the subscription could not be stored, or removed"}).Err()
@@ -83,15 +94,17 @@ func stored(err error) (sdk.Result, error) {
 	return &empty{}, nil
 }
 
-// limitedSubscriptions returns the error of too many subscriptions.
-func limitedSubscriptions(wait time.Duration) error {
+// limitedSubscriptions returns the error of too many subscriptions; a wait of 0 means that waiting does not help.
+func limitedSubscriptions(wait time.Duration, text string) error {
 	return status.Answer(&call.Refusal{Kind: call.ResourceExhausted, Reason: "MCP_SUBSCRIPTIONS_LIMITED",
-		RetryAfter: wait, Message: "too many subscriptions to resources: a session or a stream has at most 64, with " +
-			"32 KiB of URIs, and a tenant 1,000 sessions that have any; or the tenant changes them too often"}).Err()
+		RetryAfter: wait, Message: text}).Err()
 }
 
 // errNoAnswer is the answer to questions of a server about a subscription.
 var errNoAnswer = &questions.Refused{Code: jsonrpc.CodeInvalidRequest, Message: "a subscription answers no questions"}
+
+// unapproved is the call of a subscription. The gateway repeats it, and cannot wait for an approval each time.
+var unapproved = request.Call{Feature: true, Asking: call.Asking{Impossible: true}} //nolint:gochecknoglobals // constant
 
 // subscribeTo subscribes to a resource at its server, and returns its capability. If the follower is nil, it finds out
 // whether the server accepts that. The call passes the gateway's filters like any other.
@@ -124,7 +137,7 @@ func (h *Handler) subscribeTo(ctx context.Context, x *exchange, uri string, f *q
 	id, remove := h.cfg.Questions.Add(of)
 	defer remove()
 	i.fields = append(i.fields[:len(i.fields):len(i.fields)], relay.Field{Name: questions.Metadata, Value: id})
-	if _, err = h.unary(request.WithCall(ctx, request.Call{Feature: true}), i); isAbsent(err) {
+	if _, err = h.unary(request.WithCall(ctx, unapproved), i); isAbsent(err) {
 		return "", unknownResource(x, uri)
 	}
 	return capability, err

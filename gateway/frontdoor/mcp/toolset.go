@@ -179,7 +179,7 @@ func fixedWrongly(i *invocation, err error) error {
 		return status.Error(&call.Refusal{Kind: call.InvalidArgument, Reason: info.GetReason(),
 			Metadata: info.GetMetadata(),
 			Message: fmt.Sprintf("the value that the toolset %s fixes for the argument %.128q does not match the "+
-				"schema of the tool; other arguments do not help: an operator has to correct the toolset. %s",
+				"schema of the tool; other arguments do not help: an operator has to correct the toolset (%s)",
 				set.Name(), a.Name, grpcstatus.Convert(err).Message())}, call.NotSent)
 	}
 	return err

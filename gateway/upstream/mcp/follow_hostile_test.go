@@ -13,6 +13,7 @@ import (
 	"github.com/capgate/capgate/internal/mcpsession"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
+	"github.com/capgate/capgate/policy/approvals"
 )
 
 // floods makes a server send many updates on each stream of updates, of several URIs, and messages of other forms.
@@ -163,7 +164,8 @@ func TestHostileSubscriptions(t *testing.T) {
 		"no URI":            {w, "acme", session, on, `{"uri":"x y"}`, `"code":-32002`},
 		"too long":          {w, "acme", session, on, `{"uri":"a:` + long + `"}`, `"code":-32002`},
 		"a number":          {w, "acme", session, on, `{"uri":7}`, `"INVALID_BODY"`},
-		"nothing":           {w, "acme", session, on, `{}`, `"code":-32`},
+		"nothing":           {w, "acme", session, on, `{}`, "uri is missing"},
+		"an empty URI":      {w, "acme", session, off, `{"uri":""}`, "uri is missing"},
 		"no session":        {w, "acme", "", on, `{"uri":"note://a"}`, `"MCP_SESSION_UNKNOWN"`},
 		"ended without one": {w, "acme", "", off, `{"uri":"note://a"}`, `"MCP_SESSION_UNKNOWN"`},
 		"another caller":    {w, "globex", session, on, `{"uri":"note://a"}`, `"MCP_SESSION_UNKNOWN"`},
@@ -183,7 +185,8 @@ func TestHostileSubscriptions(t *testing.T) {
 		}
 	}
 	if got := post(t, w, keys["acme"], session, "resources/subscribe", `{"uri":"note://a"}`); !strings.Contains(got,
-		`"MCP_SUBSCRIPTIONS_LIMITED"`) {
+		`"MCP_SUBSCRIPTIONS_LIMITED"`) || !strings.Contains(got, "unsubscribe from one first") ||
+		strings.Contains(got, "retry_after") {
 		t.Errorf("a subscription too many: %s", got)
 	}
 	if u.sessions("note://a")+u.sessions("note://0") != 0 {
@@ -207,6 +210,28 @@ func TestSubscriptionsWithoutAStream(t *testing.T) {
 		if n := u.sessions("note://a"); n != 0 {
 			t.Errorf("after %s, the server has %d subscriptions", method, n)
 		}
+	}
+}
+
+// TestSubscriptionsHaveNoApproval: a subscription that needs an approval is refused, and creates none.
+func TestSubscriptionsHaveNoApproval(t *testing.T) {
+	t.Parallel()
+	var key string
+	var desk *approvals.Service
+	u := newUpdating(t, true)
+	w := startAsking(t, u.remote, nil, withLevels, func(o *gatewaytest.Options) {
+		key = askingApprovals(t, o)
+		desk = o.Approver.(*approvals.Service) //nolint:forcetypeassert // it is one
+	})
+	session := post(t, w, key, "", "initialize",
+		`{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}`)
+	if got := post(t, w, key, session, "resources/subscribe", `{"uri":"note://a"}`); !strings.Contains(got,
+		`"APPROVAL_IMPOSSIBLE"`) || !strings.Contains(got, "allow resources/subscribe of "+id) {
+		t.Error(got)
+	}
+	page, _, err := desk.List(within(t), "acme", approvals.Filter{}, "", 1)
+	if check.Must(t, err); len(page) != 0 {
+		t.Errorf("there is an approval: %+v", page)
 	}
 }
 
