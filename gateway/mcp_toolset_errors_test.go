@@ -74,7 +74,8 @@ func TestMCPToolsetOfAbsentCapability(t *testing.T) {
 	f := startMCP(t)
 	f.gateway.SetMCP(mcp.Settings{Toolsets: toolset.New([]toolset.Toolset{{Name: "weather", Tools: []toolset.Entry{
 		{Capability: "secret", Tool: "add", Name: "plus"}}}})})
-	_, text := f.at("/mcp/weather").post(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"plus"}}`)
+	_, text := f.at("/mcp/weather").post(t,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"plus"}}`)
 	if !strings.Contains(text, "TOOL_UNKNOWN") || !strings.Contains(text, `no tool \"plus\"`) ||
 		strings.Contains(text, "secret") {
 		t.Error(text)

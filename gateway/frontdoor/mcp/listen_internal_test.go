@@ -8,22 +8,22 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
-// TestMessagesThatSayWhy: a subscription to something else than URIs, and a method of another revision, are refused with
-// what the client can do.
+// TestMessagesThatSayWhy: a subscription to something else than URIs, and a method of another revision, are refused
+// with what the client can do.
 func TestMessagesThatSayWhy(t *testing.T) {
 	t.Parallel()
-	const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
+	const listens, meta = "subscriptions/listen", `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
 		`"io.modelcontextprotocol/clientCapabilities":{}}`
 	for _, c := range []struct{ version, method, params, want string }{
-		{"2026-07-28", "subscriptions/listen", meta + `,"notifications":{"resourceSubscriptions":"a"}`, "a list of URIs"},
-		{"2026-07-28", "subscriptions/listen", meta + `,"notifications":{"resourceSubscriptions":[5]}`, "a list of URIs"},
+		{"2026-07-28", listens, meta + `,"notifications":{"resourceSubscriptions":"a"}`, "a list of URIs"},
+		{"2026-07-28", listens, meta + `,"notifications":{"resourceSubscriptions":[5]}`, "a list of URIs"},
 		{"2026-07-28", subscribeMethod, meta + `,"uri":"a"`, "it has subscriptions/listen"},
 		{"2026-07-28", unsubscribeMethod, meta + `,"uri":"a"`, "it has subscriptions/listen"},
 		{"2026-07-28", "logging/setLevel", meta + `,"level":"info"`, "logLevel in _meta"},
 		{"2025-11-25", "subscriptions/listen", "", "send MCP-Protocol-Version: 2026-07-28"},
 	} {
-		m := &message{version: c.version, body: []byte(`{"jsonrpc":"2.0","id":1,"method":"` + c.method + `","params":{` +
-			c.params + `}}`)}
+		m := &message{version: c.version, body: []byte(`{"jsonrpc":"2.0","id":1,"method":"` + c.method +
+			`","params":{` + c.params + `}}`)}
 		err := m.parse(http.Header{"Mcp-Protocol-Version": {c.version}, "Mcp-Method": {c.method}})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s of %s: %v", c.method, c.version, err)

@@ -104,7 +104,9 @@ func limitedSubscriptions(wait time.Duration, text string) error {
 var errNoAnswer = &questions.Refused{Code: jsonrpc.CodeInvalidRequest, Message: "a subscription answers no questions"}
 
 // unapproved is the call of a subscription. The gateway repeats it, and cannot wait for an approval each time.
-var unapproved = request.Call{Feature: true, Asking: call.Asking{Impossible: true}} //nolint:gochecknoglobals // constant
+//
+//nolint:gochecknoglobals // a constant
+var unapproved = request.Call{Feature: true, Asking: call.Asking{Impossible: true}}
 
 // subscribeTo subscribes to a resource at its server, and returns its capability. If the follower is nil, it finds out
 // whether the server accepts that. The call passes the gateway's filters like any other.
