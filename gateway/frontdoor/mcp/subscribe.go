@@ -86,7 +86,7 @@ func stored(err error) (sdk.Result, error) {
 	switch {
 	case errors.Is(err, mcpsession.ErrFull):
 		return nil, limitedSubscriptions(time.Minute, "1,000 sessions of the tenant have subscriptions to resources, "+
-			"which is the maximum; they end a day after their last use")
+			"which is the maximum; they end two hours after the last stream of a session")
 	case err != nil:
 		return nil, status.Answer(&call.Refusal{Kind: call.Unavailable, Reason: "MCP_SUBSCRIPTION_LOST",
 			RetryAfter: time.Second, Message: "the subscription could not be stored, or removed"}).Err()
