@@ -72,7 +72,7 @@ func TestLaterTenantHasNoEarlierToolsets(t *testing.T) {
 	walk(t, p, []string{"X-Operator", "ann admin acme"}, []step{
 		{"GET", "/v1/toolsets", "", 200, "!support"},
 		{"GET", "/v1/toolsets/support", "", 404, "TOOLSET_UNKNOWN"},
-		{"POST", "/v1/toolsets/support:accept", `{"capability":"mail","tool":"send","hash":"` + hash + `"}`, 404,
+		{"POST", "/v1/toolsets/support/accept", `{"capability":"mail","tool":"send","hash":"` + hash + `"}`, 404,
 			"TOOLSET_UNKNOWN"},
 		{"PUT", "/v1/toolsets/support", `{"tools":[{"capability":"mail"}]}`, 200, "!secret"},
 	})
