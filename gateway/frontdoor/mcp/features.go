@@ -51,7 +51,7 @@ type Offer struct {
 // isFeatureCall reports whether a method calls a feature.
 func isFeatureCall(method string) bool {
 	switch method {
-	case "prompts/get", manifest.ReadResource, manifest.Complete:
+	case promptsGet, manifest.ReadResource, manifest.Complete:
 		return true
 	}
 	return false

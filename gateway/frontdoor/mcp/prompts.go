@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/internal/lib/strictjson"
 	"github.com/capgate/capgate/internal/manifest"
 )
 
@@ -121,6 +122,25 @@ func (h *Handler) hiddenPrompt(ctx context.Context, name string) error {
 			name, hintOf(name, all))).NotStarted()
 	p.JSONRPC = jsonrpc.CodeInvalidParams
 	return &p
+}
+
+const promptsGet = "prompts/get"
+
+// checkPromptArguments returns the error of arguments that are not an object of strings; null is an empty string.
+func checkPromptArguments(params strictjson.Value) error {
+	arguments, ok := params.Get("arguments")
+	if !ok || arguments.Kind() == strictjson.Null {
+		return nil
+	}
+	if arguments.Kind() != strictjson.Object {
+		return invalidParams("the arguments of a prompt must be a JSON object")
+	}
+	for name, value := range arguments.Members() {
+		if value.Kind() != strictjson.String && value.Kind() != strictjson.Null {
+			return invalidParams(fmt.Sprintf("the arguments of a prompt must be strings, and %.64q is not", name.Bytes()))
+		}
+	}
+	return nil
 }
 
 // getPrompt serves prompts/get.

@@ -290,6 +290,10 @@ func (m *message) readParams(params strictjson.Value, header http.Header) error 
 		if err := m.readListen(params, header); err != nil {
 			return err
 		}
+	case promptsGet:
+		if err := checkPromptArguments(params); err != nil {
+			return err
+		}
 	}
 	if m.call == nil && m.listens == nil {
 		if err := m.holdDecoded(params); err != nil {

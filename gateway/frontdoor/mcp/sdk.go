@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -166,8 +165,11 @@ func (m *message) ownError(e rpcError) error {
 	case jsonrpc.CodeMethodNotFound:
 		return m.unknownMethod()
 	case sdk.CodeHeaderMismatch:
-		return refused(http.StatusBadRequest, e.Code, "MCP_HEADER_MISMATCH",
-			"the header "+cmp.Or(named, "of the message")+" is missing, or does not match the message")
+		if strings.HasPrefix(named, "Mcp-") {
+			return refused(http.StatusBadRequest, e.Code, "MCP_HEADER_MISMATCH",
+				"the header "+named+" is missing, or does not match the message")
+		}
+		e.Code = jsonrpc.CodeInvalidParams // the SDK cannot compare headers with params that it cannot decode
 	case sdk.CodeUnsupportedProtocolVersion:
 		return refused(http.StatusBadRequest, e.Code, "MCP_VERSION_UNSUPPORTED",
 			"the revision of the protocol is not supported")
