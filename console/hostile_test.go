@@ -15,7 +15,7 @@ var closed = map[string]bool{"state": true, "roles": true, "redis": true, "csrf_
 	"remember": true, "via": true, "insecure": true, "source": true,
 	"max_validity": true, "valid_for": true, "time": true, "answer": true}
 
-// shown are what the page of an approval shows of some hostile strings.
+// shown holds some hostile strings as the page of an approval shows them.
 var shown = map[string][]string{
 	"script": {"<script>window.hacked=1"}, "javascript": {"javascript:window.hacked"},
 	"bidi":  {"U+202E", "U+2066", "U+200B", "U+200D", "U+FEFF", "U+0000", "U+001B", "U+2028", "U+E000", "U+3164"},

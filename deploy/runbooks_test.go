@@ -18,7 +18,7 @@ const runbooks = "../docs/run/runbooks/"
 // runbook is the section of an alert.
 type runbook struct {
 	text     string
-	commands string // of its check, which a drill runs; "" if there are none
+	commands string // of its check, which a drill runs; "" for an alert without a check
 	output   string // expected output; "…" matches anything
 }
 

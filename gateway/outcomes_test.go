@@ -19,7 +19,7 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// end is how a call ended, for its caller and in the log.
+// end is the end of a call, for its caller and in the log.
 type end struct {
 	result, failure string
 	done            bool // the last message was received, in streaming calls

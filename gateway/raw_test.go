@@ -32,7 +32,7 @@ func dialRaw(t testing.TB, g *gatewaytest.Gateway) *rawPeer {
 	return &rawPeer{t: t, conn: conn, last: 1}
 }
 
-// rawAnswer is how a stream ended.
+// rawAnswer is the end of a stream.
 type rawAnswer struct {
 	code   codes.Code
 	reason string            // of the gateway; "" if it is a backend's

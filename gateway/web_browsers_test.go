@@ -28,7 +28,7 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// npm is where tools/setup installs JavaScript packages.
+// npm is the directory into which tools/setup installs JavaScript packages.
 const npm = "../bin/node"
 
 // browsing bounds the start of a browser, or of Node, on a busy machine.

@@ -8,7 +8,7 @@ const (
 	isolateAfter = 5    // time without a reply after which a replica counts itself as isolated
 )
 
-// reviewEvery is how often an isolated replica looks up which backends have traffic.
+// reviewEvery is the interval at which an isolated replica looks up which backends have traffic.
 const reviewEvery = 5 * time.Second
 
 // graceAtStart bounds the wait for the first reply of the membership.

@@ -15,7 +15,7 @@ type Membership interface {
 	Leave(ctx context.Context, replica string) error
 }
 
-// Store is where replicas share their observations. It is divided into Shards. Each change gives its shard a larger
+// Store holds the observations that replicas share. It is divided into Shards. Each change gives its shard a larger
 // version, which contains the time: a store that forgets changes, as after a failover, gives no version twice. The
 // change is sent to all watchers with its version and the one before. The store may lose its content at any time.
 type Store interface {

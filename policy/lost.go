@@ -30,7 +30,7 @@ type Revision struct {
 // noEpoch is the epoch of rules that a gateway without epochs has written.
 const noEpoch = "-"
 
-// current returns the epoch of the stored rules; "" if there are none.
+// current returns the epoch of the stored rules; "" without stored rules.
 func (r *Revision) current() string {
 	if r.Version == 0 {
 		return r.Epoch

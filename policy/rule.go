@@ -33,7 +33,7 @@ type Rule struct {
 	Expires time.Time // when it ends; zero: never
 }
 
-// Level is how specific to the caller a rule is. The most specific level with a rule decides.
+// Level is the specificity of a rule to the caller. The most specific level with a rule decides.
 type Level = call.Level
 
 // The levels, in the order of evaluation.

@@ -14,10 +14,10 @@ const (
 	// overprovision is the factor by which a zone is overprovisioned: while 1/1.4 of its weight is
 	// usable, it keeps all calls of its gateways.
 	overprovision = 1.4
-	// minSpillover is how many calls a backend has in flight before a call ignores zones and weights: they are
-	// preferences, and no reason to queue.
+	// minSpillover is the number of calls in flight at a backend from which on a call ignores zones and weights: they
+	// are preferences, and no reason to queue.
 	minSpillover = 8
-	// spilloverFactor is how much more the backend must cost than another.
+	// spilloverFactor is the factor by which the backend must cost more than another.
 	spilloverFactor = 4
 	// latencyTolerance is the factor below which two latencies count as equal.
 	latencyTolerance = 2

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Start starts cmd on the given cores, or on all cores if there are none. The process is killed when the thread that
+// Start starts cmd on the given cores, or on all cores if cores is empty. The process is killed when the thread that
 // started it ends, so Start must be called from a goroutine that is locked to a thread that lives as long as the
 // program.
 func Start(cmd *exec.Cmd, cores []int) error {

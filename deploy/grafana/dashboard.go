@@ -32,7 +32,7 @@ type panel struct {
 	best         good // good value of a timeline
 }
 
-// kind is how a panel shows its data.
+// kind is the form in which a panel shows its data.
 type kind string
 
 const (

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// folder is where the pictures are, seen from the root of the repository.
+// folder is the directory of the pictures, relative to the root of the repository.
 const folder = "docs/images"
 
 // theme holds the colors of a page. The names are those in overview.svg.

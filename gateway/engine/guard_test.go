@@ -61,7 +61,7 @@ func (e *fakeEngine) NewStream(ctx context.Context, _ *grpc.StreamDesc, path str
 	return &fakeStream{ctx: ctx, events: e.events, keeps: e.keeps}, nil
 }
 
-// kept is how long an engine keeps a stream that the guard does not end.
+// kept is the time for which an engine keeps a stream that the guard does not end.
 const kept = 2 * time.Hour
 
 // fakeStream has the events of a message.

@@ -93,7 +93,8 @@ type Attempt struct {
 	Address    string          // required backend of the gateway's own call; empty means pick decides
 }
 
-// Answer is how a filter has ended its call: by a rejection, an upstream, a server in the process or a message.
+// Answer is the way in which a filter ended its call: by a rejection, an upstream, a server in the process or a
+// message.
 type Answer struct {
 	Refusal  *call.Refusal
 	Upstream *relay.Upstream

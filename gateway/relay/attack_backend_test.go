@@ -13,7 +13,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
-// said is what a backend sends once it has a call on stream 1.
+// said is the answer of a backend to a call on stream 1.
 type said func(*rawhttp2.Conn) []rawhttp2.Frame
 
 func frames(f ...rawhttp2.Frame) said { return func(*rawhttp2.Conn) []rawhttp2.Frame { return f } }
@@ -35,7 +35,7 @@ func response(more ...said) said {
 	}
 }
 
-// brokenStreams are what a backend can do wrong on one stream.
+// brokenStreams are errors of a backend on one stream.
 func brokenStreams() map[string]said {
 	return map[string]said{
 		"DATA before HEADERS":                         frames(rawhttp2.Data(1, false, []byte("x"))),
@@ -70,7 +70,7 @@ func brokenStreams() map[string]said {
 	}
 }
 
-// brokenConnections are what a backend can do wrong on its connection.
+// brokenConnections are errors of a backend on its connection.
 func brokenConnections() map[string]said {
 	part := rawhttp2.Frame{Type: rawhttp2.TypeHeaders, Stream: 1}
 	return map[string]said{

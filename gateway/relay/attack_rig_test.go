@@ -172,7 +172,7 @@ func (g *rig) call() {
 	g.calls.Add(1)
 }
 
-// limits are what an attack may cost, beyond what the rig has at rest.
+// limits are the resources that an attack may use, in addition to those of the idle rig.
 type limits struct {
 	buffers    int
 	goroutines int

@@ -14,7 +14,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
-// shardTick is how much earlier than its time a timer of the relay may seem to end something: its clock has ticks.
+// shardTick is the time by which a timer of the relay may end something early: its clock has ticks.
 const shardTick = 10 * time.Millisecond
 
 // TestSlowPeers begins things and does not end them.

@@ -197,7 +197,7 @@ func FuzzFrames(f *testing.F) {
 	})
 }
 
-// bareState is what becomes of the connections of a bare.
+// bareState is the state of the connections of a bare.
 type bareState struct {
 	web                        bool // the web handler has a call
 	clientOver, backOver       bool

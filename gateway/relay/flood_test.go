@@ -11,7 +11,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// hello is what a peer says first, without the preface.
+// hello holds the first frames of a peer, without the preface.
 func hello() frames { return frames(nil).add(frameSettings, 0, 0, nil) }
 
 // greeted returns a connection of a client and one of a backend that have said hello.

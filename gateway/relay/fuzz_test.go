@@ -262,7 +262,7 @@ func FuzzFirstMessage(f *testing.F) {
 	})
 }
 
-// firstMessage is what a whole body holds.
+// firstMessage returns the first message of a whole body.
 func firstMessage(body []byte, most uint32) (*Message, Failure) {
 	switch {
 	case len(body) == 0:

@@ -43,7 +43,7 @@ func (k *call) sendRequest() {
 	}
 }
 
-// next is how many bytes of a body of size total s sends now.
+// next returns the number of bytes of a body of size total that s sends now.
 func (k *call) next(s *side, total int) int {
 	n := min(total-s.sent, s.send, s.e.sendConn, maxFrame)
 	if n > 1 && k.m.rng.IntN(3) == 0 {

@@ -73,7 +73,7 @@ func (v *servedTalk) ended() bool {
 	return v.end.half == nil
 }
 
-// finish is what serverEnd.run does when the function has returned.
+// finish does the work of serverEnd.run after the function has returned.
 func (v *servedTalk) finish(st Status) {
 	v.over = true
 	v.end.mu.Lock()

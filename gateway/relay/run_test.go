@@ -35,7 +35,7 @@ func beginCall(t *testing.T, w *relayed, header ...string) begun {
 	return begun{c, p, id}
 }
 
-// gets is how many bytes the backend gets until the call is reset, or the request ends.
+// gets is the number of bytes that the backend gets until the call is reset, or the request ends.
 func (b begun) gets(t *testing.T) (n int) {
 	t.Helper()
 	_, err := b.back.Wait(func(f rawhttp2.Frame) bool {

@@ -18,7 +18,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// served is what the process serves in these tests: the methods of backend, by local streams.
+// served holds the services of the process in these tests: the methods of backend, by local streams.
 func (w *relayed) served(s *relay.ServerStream) relay.Status {
 	switch s.Path() {
 	case "/t.T/Echo":

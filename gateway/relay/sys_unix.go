@@ -4,7 +4,7 @@ package relay
 
 import "syscall"
 
-// maxPieces is how many pieces one sysWrite takes.
+// maxPieces is the maximum number of pieces of one sysWrite.
 const maxPieces = 1
 
 func sysRead(fd int, b []byte) (int, error) { return syscall.Read(fd, b) }

@@ -23,7 +23,8 @@ func (l *answeringLink) write(pieces [][]byte) (int, error) {
 	return n, err
 }
 
-// mostUnaryAllocs is what Unary may allocate for a call that is read, charged to a group and forwarded.
+// mostUnaryAllocs is the maximum number of allocations of Unary for a call that is read, charged to a group and
+// forwarded.
 const mostUnaryAllocs = 0
 
 // A call by Unary makes hardly any garbage, and gives back all that it was charged.

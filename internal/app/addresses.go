@@ -54,7 +54,7 @@ func (p *App) startLink() string {
 	return link
 }
 
-// addresses are where a process listens besides its public port and its admin API.
+// addresses are the addresses of a process besides its public port and its admin API.
 func (p *App) addresses() []string {
 	all := make([]string, len(p.ports.listeners))
 	for i, l := range p.ports.listeners {

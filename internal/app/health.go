@@ -7,7 +7,7 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// usedFor is how long a backend counts as used after a call to it.
+// usedFor is the time for which a backend counts as used after a call to it.
 const usedFor = time.Minute
 
 // healthFeature probes backends.

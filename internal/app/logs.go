@@ -8,7 +8,7 @@ import (
 	"github.com/capgate/capgate/internal/telemetry"
 )
 
-// callLineDelay is how long the line of a call waits for others. A person notices no delay.
+// callLineDelay is the time for which the line of a call waits for others. A person notices no delay.
 const callLineDelay = 20 * time.Millisecond
 
 // logsFeature has the log, and the log of calls: as records of the log, or shortened for a terminal.

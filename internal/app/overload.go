@@ -39,7 +39,8 @@ const (
 	mostHeld     = 1 << 30
 )
 
-// memoryPools is how many bytes may be given out: in all, in each shard of the relay, and in the front doors.
+// memoryPools holds the numbers of bytes that may be given out: in all, in each shard of the relay, and in the front
+// doors.
 type memoryPools struct{ all, shard, bodies int64 }
 
 // newMemoryPools divides the live heap of a process, in bytes; 0: unknown.

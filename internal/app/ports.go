@@ -8,7 +8,7 @@ import (
 	"github.com/capgate/capgate/gateway"
 )
 
-// ports are where a process listens.
+// ports are the listeners of a process.
 type ports struct {
 	public, admin net.Listener
 	listeners     []gateway.Listener

@@ -79,7 +79,7 @@ func viewChangeOf(c policy.Change) (v mcptools.ViewChange) {
 	return v
 }
 
-// warming is how long a start waits at most for what other replicas know.
+// warming is the maximum time for which a start waits for the knowledge of other replicas.
 const warming = 2 * time.Second
 
 // warm loads decisions that other replicas made recently, so that the callers' first calls here are decided from

@@ -59,7 +59,7 @@ func (p *App) summary() summary.Config {
 	}
 }
 
-// maxLetters is how many dead letters a summary counts.
+// maxLetters is the maximum number of dead letters that a summary counts.
 const maxLetters = 1000
 
 // pendingOf counts the approvals of tenants that wait for an answer; nil: of all.

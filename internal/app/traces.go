@@ -7,7 +7,7 @@ import (
 	"github.com/capgate/capgate/internal/telemetry/tracing"
 )
 
-// flushTime is how long the process waits at its end for a collector to take the last spans.
+// flushTime is the time for which the process waits at its end for a collector to take the last spans.
 const flushTime = 3 * time.Second
 
 // tracesFeature traces calls, if there is a collector.

@@ -1,6 +1,6 @@
 package call
 
-// Progress is how far a call has come: whether it may have been carried out. The driver of gateway owns it. The relay,
+// Progress reports whether a call may have been carried out. The driver of gateway owns it. The relay,
 // which knows no calls, has two facts about a stream instead: its Handler's Unsent is Progress NotSent, and
 // Status.NoRetry follows from Sent.
 type Progress uint8

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// exitAnnotation is where a command keeps what its exit statuses mean, if exitHelp does not say it.
+// exitAnnotation is the annotation of a command with the meanings of its exit statuses, if exitHelp does not say it.
 const exitAnnotation = "exit"
 
 // helpColumns is the width of help, in characters.

@@ -21,10 +21,10 @@ import (
 )
 
 const (
-	// waitSlice is how long one try waits at the gateway for a person's answer. It is short beside the deadlines of
-	// fleets, which count meanwhile.
+	// waitSlice is the time for which one try waits at the gateway for a person's answer. It is short beside the
+	// deadlines of fleets, which count meanwhile.
 	waitSlice = 20 * time.Second
-	// waitPause is how long invoke waits where the gateway does not.
+	// waitPause is the time for which invoke waits if the gateway does not.
 	waitPause = time.Second
 
 	approvalRequired = call.ApprovalRequired

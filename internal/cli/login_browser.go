@@ -21,7 +21,7 @@ import (
 	"github.com/capgate/capgate/internal/lib/weburl"
 )
 
-// signInTime is how long capgate login waits for a person.
+// signInTime is the time for which capgate login waits for a person.
 const signInTime = 10 * time.Minute
 
 // signIn signs a person in with a browser, which passes a code to this program (RFC 8252, RFC 7636).

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/grpclog"
 )
 
-// stdio is where a command reads and writes.
+// stdio holds the standard streams of a command.
 type stdio struct {
 	in       io.Reader
 	out, err io.Writer

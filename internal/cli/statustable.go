@@ -9,7 +9,7 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// maxWhy is how much of a reason the table shows, in characters.
+// maxWhy is the maximum length of a reason in the table, in characters.
 const maxWhy = 160
 
 // printFleets shows fleets to people, on the terminal that out is, if it is one.

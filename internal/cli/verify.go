@@ -224,7 +224,7 @@ func (v *verifyCommand) run(ctx context.Context) error {
 	return v.print(found)
 }
 
-// mostNamed is how many tools an error names.
+// mostNamed is the maximum number of tools that an error names.
 const mostNamed = 10
 
 // needsTool is the error without --capability or --tool. It names tools that policy asks about, if the operator may

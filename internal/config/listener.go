@@ -22,7 +22,7 @@ import (
 type Listener struct {
 	// host:port as listen; or unix: and the absolute path of a socket, as in unix:/run/capgate/weather.sock.
 	Address string `yaml:"address" kind:"listener" required:"" unique:"true"`
-	// Of is what is fixed for its calls.
+	// Of holds the fixed identity of its calls.
 	Of tenant.Listener `yaml:",inline"`
 	// TLS at this address. Default cleartext.
 	TLS tlsfiles.Server `yaml:"tls" restart:"switch"`

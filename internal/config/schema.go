@@ -10,7 +10,7 @@ import (
 	"github.com/capgate/capgate/internal/lib/strictyaml"
 )
 
-// SchemaURL is where editors find the schema.
+// SchemaURL is the URL of the schema, for editors.
 const SchemaURL = "https://raw.githubusercontent.com/capgate/capgate/main/internal/config/schema.json"
 
 //go:embed schema.json

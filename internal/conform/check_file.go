@@ -21,7 +21,7 @@ type files struct {
 	uploaded container.Uploaded
 	empty    container.Uploaded
 	chunks   []*docpb.ArtifactChunk // of its download
-	err      error                  // reason if there are none; may be a skip
+	err      error                  // reason for which there are no chunks; may be a skip
 }
 
 const (

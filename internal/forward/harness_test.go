@@ -78,7 +78,7 @@ func (w *runningForwarder) ok(t *testing.T, tool string) {
 	}
 }
 
-// mayRepeat is how Selu decides.
+// mayRepeat decides like Selu.
 func mayRepeat(err error) bool { return strings.Contains(strings.ToLower(err.Error()), "connect") }
 
 // refused returns an address that refuses connections.

@@ -11,7 +11,7 @@ import (
 	"github.com/capgate/capgate/internal/lib/signal"
 )
 
-// keyInterval is how often the file of a key is looked at.
+// keyInterval is the interval at which the file of a key is read.
 const keyInterval = 5 * time.Second
 
 // maxKeyFile is the longest file of a key that is read, in bytes.

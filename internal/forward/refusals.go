@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// refusalEvery is how often refusals are logged, at most.
+// refusalEvery is the minimum interval between logged refusals.
 const refusalEvery = 10 * time.Second
 
 // refusals logs what a gateway refuses: an orchestrator may not say it while it waits for a container.

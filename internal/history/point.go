@@ -27,8 +27,8 @@ const NumTook = len(Quick) + telemetry.NumFew
 type Point struct {
 	Results [telemetry.NumResults]int64
 	Took    [NumTook]int64 // the calls that reached a backend, by bucket
-	// Seen is how often a replica has looked at a backend, and Usable how often that got calls. Those of a fleet are
-	// the sums of its backends.
+	// Seen is the number of times that a replica looked at a backend, and Usable of those when it got calls. Those of a
+	// fleet are the sums of its backends.
 	Seen, Usable int64
 	Reasons      map[string]int64 // refusals
 }

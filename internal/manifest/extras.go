@@ -93,7 +93,7 @@ func soundIcons(text json.RawMessage) bool {
 	return true
 }
 
-// soundAnnotations returns annotations without the hints that have another type than MCP's; nil if there are none.
+// soundAnnotations returns annotations without the hints that have another type than MCP's; nil without hints.
 func soundAnnotations(text json.RawMessage) json.RawMessage {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(text, &members) != nil || members == nil {
@@ -122,7 +122,7 @@ func soundAnnotations(text json.RawMessage) json.RawMessage {
 	return sound
 }
 
-// JSON returns the extras in canonical form, with which equal ones are equal; nil if there are none.
+// JSON returns the extras in canonical form, with which equal ones are equal; nil for empty extras.
 func (e *Extras) JSON() []byte {
 	if e == nil {
 		return nil

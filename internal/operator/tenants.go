@@ -73,7 +73,7 @@ func (i *Identity) Rights() string {
 }
 
 // For returns the operator as a request that needs a role sees it: with the tenants for which it has that role. It has
-// no roles if there are none.
+// no roles if no tenant remains.
 func (i *Identity) For(role Roles) *Identity {
 	if i.Roles.Include(role) {
 		return i

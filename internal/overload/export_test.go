@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Processor is how much of delays is a process's own, which has so many processors.
+// Processor returns the part of delays that is a process's own, if it has so many processors.
 func Processor(root fs.FS, cpus int) (own func(delay, most time.Duration, now time.Time) time.Duration) {
 	p := newProcessor(root)
 	p.cpus = cpus

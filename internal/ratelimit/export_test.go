@@ -1,10 +1,10 @@
 package ratelimit
 
 const (
-	// MaxTenantScopes is how many values of a tenant have scopes of their own.
+	// MaxTenantScopes is the maximum number of values of a tenant that have scopes of their own.
 	MaxTenantScopes = maxTenantScopes
-	// MaxScopes is how many values of all tenants have scopes of their own.
+	// MaxScopes is the maximum number of values of all tenants that have scopes of their own.
 	MaxScopes = maxScopes
-	// MaxWaiting is how many calls may wait for the store.
+	// MaxWaiting is the maximum number of calls that wait for the store.
 	MaxWaiting = maxWaiting
 )

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// MaxChanges is how many changes are kept.
+	// MaxChanges is the maximum number of changes that are kept.
 	MaxChanges = 1000
 	// maxValue bounds a text of a change, in bytes.
 	maxValue = 256

@@ -2,7 +2,7 @@ package recent
 
 import "time"
 
-// Window is how far back counts go.
+// Window is the time that counts cover.
 const Window = 15
 
 // Counts are numbers of calls that ended.

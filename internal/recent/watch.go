@@ -13,7 +13,7 @@ const (
 	maxUnread = 256
 	// maxPassed bounds the ids of calls that were passed on.
 	maxPassed = 2048
-	// patience is how long a watch waits for the store before it begins without.
+	// patience is the time for which a watch waits for the store before it begins without.
 	patience = time.Second
 )
 

@@ -22,7 +22,7 @@ type PermitStore struct {
 const (
 	// permitTTL is the lifetime of a replica's permits after its last report.
 	permitTTL = 5 * time.Second
-	// permitTurn is how long a waiting replica keeps its position after its last report.
+	// permitTurn is the time for which a waiting replica keeps its position after its last report.
 	permitTurn = 500 * time.Millisecond
 )
 

@@ -6,7 +6,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// Result is how a call ended, in the words that metrics, history and the console share. Each call has one.
+// Result is the result of a call, in the words that metrics, history and the console share. Each call has one.
 type Result uint8
 
 // The results.

@@ -38,7 +38,7 @@ func (r Result) String() string {
 	return [numResults]string{"memory", "asked", "refused", "away"}[r]
 }
 
-// counts is how often each kind had each result.
+// counts holds the number of results by kind.
 type counts [numKinds]struct {
 	by [numResults]atomic.Int64
 	_  [64 - 8*numResults%64]byte

@@ -18,7 +18,7 @@ type Directory struct {
 }
 
 // NewDirectory returns a Directory without tenants of the configuration. The argument stored has further
-// tenants; nil if there are none.
+// tenants; nil without stored tenants.
 func NewDirectory(stored *Stored) *Directory {
 	d := &Directory{}
 	d.Replace(nil)

@@ -14,9 +14,9 @@ import (
 const All = "-"
 
 const (
-	// rosterNames is how many tenants are searched for the one that a request meant.
+	// rosterNames is the maximum number of tenants that are searched for the one that a request meant.
 	rosterNames = 500
-	// rosterShown is how many of them an error names.
+	// rosterShown is the maximum number of those that an error names.
 	rosterShown = 10
 )
 

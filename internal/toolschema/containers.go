@@ -56,7 +56,7 @@ func (c *checker) each(s *jsonschema.Schema, v strictjson.Value, m *evaluated) b
 	return ok
 }
 
-// maxNamed is how many bytes of the name of a member that is not allowed a pointer has.
+// maxNamed is the maximum length of the name of a forbidden member in a pointer, in bytes.
 const maxNamed = 100
 
 // undeclared records that the schema of an object does not allow a name, and returns false.

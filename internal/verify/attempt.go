@@ -21,7 +21,7 @@ type attempt struct {
 	replica     int
 }
 
-// ending is how an attempt ended.
+// ending is the end of an attempt.
 type ending struct {
 	ran    bool              // a backend may have got the call
 	reason string            // of the gateway's refusal; "" if there is none

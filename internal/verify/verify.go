@@ -33,7 +33,7 @@ type Call struct {
 	User, Agent      string // "": the caller's own
 }
 
-// Config is how a gateway is reached. Callers, Approvals and Call are required.
+// Config configures the access to a gateway. Callers, Approvals and Call are required.
 type Config struct {
 	Callers   []docpb.CapabilityClient // public ports of replicas of one gateway
 	Approvals capgatepb.ApprovalsClient

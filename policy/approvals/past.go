@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// PastAge is how long approvals that have ended are kept, without arguments.
+	// PastAge is the time for which approvals that have ended are kept, without arguments.
 	PastAge = 30 * day
 	// MaxPast is about the number of them that a tenant has. One needs about 250 bytes in Redis.
 	MaxPast = 5000

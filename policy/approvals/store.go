@@ -80,7 +80,7 @@ const (
 // DueStore finds approvals that escalate. Each operation is atomic.
 type DueStore interface {
 	// Due returns pending approvals of a tenant that may be due, at most a hundred, and the time until there may be
-	// more; negative if there are none.
+	// more; negative without waiting approvals.
 	Due(ctx context.Context, tenant string) (due []Record, next time.Duration, err error)
 	// Escalate ends the wait of an approval. It reports whether this call did, and then publishes EventEscalated.
 	Escalate(ctx context.Context, tenant, id string) (bool, error)

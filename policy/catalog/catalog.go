@@ -14,8 +14,8 @@ import (
 	"github.com/capgate/capgate/policy"
 )
 
-// Declaration is what a fleet and its manifest declare about a capability's tools. It is immutable and comparable. Its
-// fields with tags are a part of the configuration file.
+// Declaration holds the declarations of a fleet and its manifest about a capability's tools. It is immutable and
+// comparable. Its fields with tags are a part of the configuration file.
 type Declaration struct {
 	// tool answers each call by itself; environment keeps state between the calls of a session.
 	Class call.Class `yaml:"class" default:"tool"`

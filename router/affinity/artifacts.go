@@ -24,7 +24,7 @@ type cacheEntry struct {
 const (
 	// MaxID is the longest id of a tracked artifact, in bytes.
 	MaxID = 512
-	// unknownFor is how long a negative entry is valid.
+	// unknownFor is the time for which a negative entry is valid.
 	unknownFor = time.Second
 	// maxPending bounds the artifacts of all tenants that wait to be stored.
 	maxPending = 4096

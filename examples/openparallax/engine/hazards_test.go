@@ -17,8 +17,8 @@ import (
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// never is how long a test waits for an event that must not happen. It is time in a bubble, which passes when all
-// goroutines are blocked.
+// never is the time for which a test waits for an event that must not happen. It is time in a bubble, which passes when
+// all goroutines are blocked.
 const never = check.Patience / 2
 
 // held is an agent that processes messages only when released.

@@ -241,7 +241,7 @@ func TestLimitsThatAreThere(t *testing.T) {
 	}
 }
 
-// TestJSON is how curl changes tenants.
+// TestJSON: curl changes tenants.
 func TestJSON(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -100,7 +100,7 @@ func (r *rig) json(t *testing.T, credential, method, path, body string) (int, st
 	return resp.StatusCode, text
 }
 
-// reason is why something was refused, "" where it was not.
+// reason is the reason of a refusal, "" if there was no refusal.
 func reason(err error) string {
 	if info := clienttest.ErrorInfo(err); info != nil {
 		return info.GetReason()

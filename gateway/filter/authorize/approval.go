@@ -49,13 +49,14 @@ const (
 	maxWaitingArgs = 16 << 10
 	// maxApprovalWait is the maximum wait of a call.
 	maxApprovalWait = 10 * time.Minute
-	// answerMargin is how long before its deadline a waiting call ends, so that its client learns of the approval.
+	// answerMargin is the time before its deadline at which a waiting call ends, so that its client learns of the
+	// approval.
 	answerMargin = 500 * time.Millisecond
 	// comeAgain is the retry time of a call that needs an approval. People do not answer faster.
 	comeAgain = 5 * time.Second
 )
 
-// approvalAsk is what a client requests about its call's approval.
+// approvalAsk holds a client's request about the approval of its call.
 type approvalAsk struct {
 	id    string // empty means none yet
 	found bool   // created by an earlier call

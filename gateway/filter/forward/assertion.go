@@ -46,7 +46,7 @@ func NewAssertions(s Signer, q Queue, memory *fairshare.Pool) *Assertions {
 	return a
 }
 
-// Close waits for the signatures in progress. The caller must make no more calls.
+// Close waits for the signatures in progress. The caller must not use a after it.
 func (a *Assertions) Close() {
 	a.stop()
 	a.running.Wait()

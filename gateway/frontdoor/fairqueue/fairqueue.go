@@ -17,14 +17,14 @@ import (
 var ErrFull = errors.New("too many requests of the tenant are waiting")
 
 const (
-	// batch is how many requests begin in one turn. A turn costs a write, a read and a poll, as much as a good part of
-	// a short request; but what the network brings meanwhile waits behind a batch.
+	// batch is the number of requests that begin in one turn. A turn costs a write, a read and a poll, as much as a
+	// good part of a short request; but what the network brings meanwhile waits behind a batch.
 	batch = 4
 	// soleBatch is batch while all requests are of one tenant, so that no other tenant waits behind them. The calls of
 	// a batch also leave in one write to their backend, and their responses to one connection in another one.
 	soleBatch = 16
-	// politeTurns is how many turns have a single request after a call arrived that does not pass the queue, and how
-	// many have batch after requests of two tenants.
+	// politeTurns is the number of turns with a single request, after a call arrived that does not pass the queue, and
+	// how many have batch after requests of two tenants.
 	politeTurns = 1000
 	// singleTurns is the number of turns with a single request, after one had to wait behind the backlog of another
 	// tenant.

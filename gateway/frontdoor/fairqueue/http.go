@@ -9,7 +9,7 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/request"
 )
 
-// bodyInTurn is how much of its body a request may read in a turn, in bytes, without waiting again.
+// bodyInTurn is the number of bytes of its body that a request may read in a turn without waiting again.
 const bodyInTurn = 16 << 10
 
 // Handler serves admitted requests with next, and those beyond the limit with full. Until a request becomes a call

@@ -47,7 +47,7 @@ type Config struct {
 	Extensions []Extension  // additional routes
 }
 
-// ToolErrors is how a tool's own error is returned.
+// ToolErrors is the form in which a tool's own error is returned.
 type ToolErrors uint8
 
 // Values of ToolErrors.

@@ -79,7 +79,7 @@ func (p *people) leave(away bool) {
 	p.away, p.asked = away, 0
 }
 
-// questions is how often was asked since leave.
+// questions is the number of requests since leave.
 func (p *people) questions() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -221,7 +221,7 @@ type reply struct {
 	body string
 }
 
-// to is where a response redirects.
+// to returns the URL to which a response redirects.
 func (r reply) to() string { return r.Header.Get("Location") }
 
 // do sends a request; more has further headers, as names and values.

@@ -21,8 +21,8 @@ const (
 	FreeBytes = 8 << 10
 	// HTTP1Bytes is what a connection over HTTP/1.1 takes more, measured 8 KiB: net/http's buffers of 4 KiB each.
 	HTTP1Bytes = 8 << 10
-	// TLSBytes is what a client's connection over TLS takes more, measured 21 to 30 KiB: the keys, the writer's
-	// goroutine, the state of crypto/tls, a read buffer of 4 KiB, and records of up to recordFree.
+	// TLSBytes is the additional memory of a client's connection over TLS, measured 21 to 30 KiB: the keys, the
+	// writer's goroutine, the state of crypto/tls, a read buffer of 4 KiB, and records of up to recordFree.
 	TLSBytes = 32 << 10
 	// recordFree is the size of a record that TLSBytes covers. A longer one is charged recordCopies times, because
 	// crypto/tls keeps a buffer for the longest record, which it doubles.

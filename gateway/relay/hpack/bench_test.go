@@ -91,7 +91,7 @@ func BenchmarkEncode(b *testing.B) {
 	}
 }
 
-// BenchmarkHuffman is why the Encoder does not use the Huffman code.
+// BenchmarkHuffman shows why the Encoder does not use the Huffman code.
 func BenchmarkHuffman(b *testing.B) {
 	id := requestID(1)
 	b.Run("encode", func(b *testing.B) {

@@ -72,7 +72,7 @@ func (e *xEncoder) block(fields ...nv) []byte {
 	return []byte(e.buf.String())
 }
 
-// request is what a grpc-go client sends, with two fields that differ per call.
+// request returns the header of a grpc-go client, with two fields that differ per call.
 func request(call int) []nv {
 	return []nv{
 		{name: ":method", value: "POST"},

@@ -27,7 +27,7 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// silence is how long a connection may stay without data once probes fail. A busy machine sends some.
+// silence is the time for which a connection may receive no data once probes fail. A busy machine receives some.
 const silence = 2 * time.Second
 
 const (

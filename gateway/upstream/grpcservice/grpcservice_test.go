@@ -20,7 +20,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/grpctest"
 )
 
-// sources are where a fleet may have its descriptors from.
+// sources are the places from which a fleet may read its descriptors.
 var sources = map[string]struct {
 	reflection grpctest.Reflection
 	file       bool

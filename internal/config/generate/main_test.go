@@ -194,7 +194,7 @@ func TestSnippets(t *testing.T) {
 		}
 	}
 	if found == 0 {
-		t.Error("there are none")
+		t.Error("no example was found")
 	}
 }
 

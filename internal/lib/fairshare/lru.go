@@ -18,7 +18,7 @@ type kept[O, K comparable, V any] struct {
 	value V
 }
 
-// ownersSampled is how many owners an eviction compares to find the one with the most entries. A scan of all
+// ownersSampled is the number of owners that an eviction compares to find the one with the most entries. A scan of all
 // owners would take too long.
 const ownersSampled = 8
 

@@ -38,7 +38,7 @@ func Weight(n int64) Option { return func(p *Pool) { p.weight = n } }
 // Unshared permits one owner to hold the whole pool. It is for pools of the process itself, which has no other owner.
 func Unshared() Option { return func(p *Pool) { p.unshared = true } }
 
-// leastSweep is how many accounts a pool has before it removes idle ones.
+// leastSweep is the number of accounts from which on a pool removes idle ones.
 const leastSweep = 1024
 
 // New returns a pool without a parent.

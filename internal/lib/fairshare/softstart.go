@@ -2,7 +2,7 @@ package fairshare
 
 import "time"
 
-// SoftStartTime is how long a SoftStart lasts. Other replicas, whose calls arrived at the same moment, ask
+// SoftStartTime is the duration of a SoftStart. Other replicas, whose calls arrived at the same moment, ask
 // meanwhile.
 const SoftStartTime = 50 * time.Millisecond
 

@@ -11,7 +11,7 @@ import (
 	"strconv"
 )
 
-// Error is why a message was not handed in.
+// Error is the reason for which a message was not handed in.
 type Error struct {
 	// Permanent: the server rejects this message, and would reject it again.
 	Permanent bool

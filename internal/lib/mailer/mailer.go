@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Security is how a connection is protected.
+// Security is the protection of a connection.
 type Security uint8
 
 // The kinds of security.

@@ -6,9 +6,9 @@ import (
 )
 
 const (
-	// maxOwners is how many owners a page looks at.
+	// maxOwners is the maximum number of owners that a page examines.
 	maxOwners = 1000
-	// maxLists is how many of these owners' lists a page reads.
+	// maxLists is the maximum number of their lists that a page reads.
 	maxLists = 100
 )
 

@@ -1,6 +1,6 @@
 package redisurl
 
-// Kind is how a Redis is run.
+// Kind is the kind of a Redis deployment.
 type Kind int
 
 // The kinds. Embedded is a small Redis inside this process, for a gateway with a single replica.

@@ -100,8 +100,8 @@ func TestTooManyWait(t *testing.T) {
 	})
 }
 
-// TestNeverMoreThanTheLimit: no more calls run at once than the limit, even if waiting calls give up, and all places
-// are returned.
+// TestNeverMoreThanTheLimit: the number of calls at once stays below the limit, even if waiting calls give up, and all
+// places are returned.
 func TestNeverMoreThanTheLimit(t *testing.T) {
 	t.Parallel()
 	s := semaphore.New(3, 1000)

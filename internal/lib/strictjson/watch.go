@@ -51,7 +51,7 @@ func (w *Watch) Matches(name []byte) bool {
 	return true
 }
 
-// maxNested is how many levels of strings with JSON are searched.
+// maxNested is the maximum number of levels of strings with JSON that are searched.
 const maxNested = 4
 
 // watchString passes on a string, and searches it if it is JSON itself.

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Kind is how a file writes the values of a Go type, or of the fields with a tag.
+// Kind is the form in which a file has the values of a Go type, or of the fields with a tag.
 type Kind struct {
 	Name string // with its article, as in "a duration"; for errors and for the reference
 	Like string // end of an error, with examples, as in ", as in 500ms, 5s or 2m"

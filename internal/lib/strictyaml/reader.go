@@ -221,7 +221,7 @@ func (r *Reader) Text(to *string, check func(string) string) Field {
 			return
 		}
 		if at.Node.Kind != yaml.ScalarNode || at.Node.Tag == "!!null" || at.Node.Value == "" {
-			r.Fail(at, "must be a string that is not empty; an optional field can be left out")
+			r.Fail(at, "must be a string that is not empty; an optional field may be left out")
 			return
 		}
 		if check != nil {

@@ -102,7 +102,7 @@ type Source struct {
 	Path string `yaml:"path" kind:"url_path"`
 }
 
-// Protocol is how the backends of a fleet are reached. The zero value is host:port.
+// Protocol is the protocol of the backends of a fleet. The zero value is host:port.
 type Protocol struct {
 	Web    string // name of the protocol if backends are URLs; "": host:port
 	Secure bool   // of a URL

@@ -52,7 +52,7 @@ type Issuer struct {
 	Source    Source   `yaml:"-"`
 }
 
-// Source is how the keys of an issuer are fetched.
+// Source is the source of the keys of an issuer.
 type Source struct {
 	Refresh  time.Duration  // interval of fetches, plus or minus a tenth; default 5 min
 	MaxStale time.Duration  // maximum age of keys while they cannot be fetched; default 24 h

@@ -38,7 +38,7 @@ type Login struct {
 	Verifier string // of PKCE
 }
 
-// Answer is how the issuer has sent the browser back.
+// Answer is the answer of the issuer, with which the browser returns.
 type Answer struct {
 	Code   string
 	Issuer string // the parameter iss (RFC 9207); "": none
@@ -51,7 +51,7 @@ type endpoints struct {
 	until       time.Time
 }
 
-// endpointsFresh is how long discovered endpoints are used.
+// endpointsFresh is the time for which discovered endpoints are used.
 const endpointsFresh = 5 * time.Minute
 
 // Authorize returns the URL at the issuer to which a browser is sent.

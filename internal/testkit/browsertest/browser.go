@@ -40,7 +40,7 @@ type reply struct {
 	Error string
 }
 
-// Result is what a scenario returned and observed.
+// Result holds the return value and the observations of a scenario.
 type Result struct {
 	Value      json.RawMessage // what it returned
 	Complaints []string        // errors and warnings of the page, and violations of its policy

@@ -26,7 +26,7 @@ type ledger struct {
 	anew     int             // redemptions after Redis had lost its data
 }
 
-// entry is what callers and approvers know of an approval.
+// entry holds the knowledge of callers and approvers about an approval.
 type entry struct {
 	call     int
 	approved bool                              // an approval was attempted

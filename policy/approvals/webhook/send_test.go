@@ -18,7 +18,7 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// to is where requests to a URL go, which has a secret in its query.
+// to is the URL of requests, with a secret in its query.
 func to(t *testing.T, url string, c Config) *endpoint {
 	t.Helper()
 	c.URL, c.Secrets = url+"/hook?token=hidden", [][]byte{make([]byte, minSecret)}
