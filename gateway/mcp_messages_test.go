@@ -97,8 +97,8 @@ func TestMCPHostileMessages(t *testing.T) {
 			strings.Repeat("x", 1<<20) + `"}}`, status: 200, code: -32602},
 		"arguments as a list": {body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"caps__echo",` +
 			`"arguments":[]}}`, status: 200, code: -32602},
-		"a number as an argument of a prompt": {body: `{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{` + meta +
-			`,"name":"caps__greet","arguments":{"who":7}}}`, status: 400, code: -32602, header: []string{
+		"a number as an argument of a prompt": {body: `{"jsonrpc":"2.0","id":1,"method":"prompts/get",` +
+			`"params":{` + meta + `,"name":"caps__greet","arguments":{"who":7}}}`, status: 400, code: -32602, header: []string{
 			"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "prompts/get", "Mcp-Name", "caps__greet"}},
 		"a number as the name of a prompt": {body: `{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{` + meta +
 			`,"name":7}}`, status: 400, code: -32602, header: []string{

@@ -241,7 +241,7 @@ func TestLimitsThatAreThere(t *testing.T) {
 	}
 }
 
-// TestJSON: curl changes tenants.
+// TestJSON is how curl changes tenants.
 func TestJSON(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -137,7 +137,8 @@ func checkPromptArguments(params strictjson.Value) error {
 	}
 	for name, value := range arguments.Members() {
 		if value.Kind() != strictjson.String && value.Kind() != strictjson.Null {
-			return invalidParams(fmt.Sprintf("the arguments of a prompt must be strings, and %.64q is not", name.Bytes()))
+			return invalidParams(fmt.Sprintf("the arguments of a prompt must be strings, and %.64q is not",
+				name.Bytes()))
 		}
 	}
 	return nil
