@@ -98,11 +98,12 @@ func TestMCPHostileMessages(t *testing.T) {
 		"arguments as a list": {body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"caps__echo",` +
 			`"arguments":[]}}`, status: 200, code: -32602},
 		"a number as an argument of a prompt": {body: `{"jsonrpc":"2.0","id":1,"method":"prompts/get",` +
-			`"params":{` + meta + `,"name":"caps__greet","arguments":{"who":7}}}`, status: 400, code: -32602, header: []string{
-			"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "prompts/get", "Mcp-Name", "caps__greet"}},
-		"a number as the name of a prompt": {body: `{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{` + meta +
-			`,"name":7}}`, status: 400, code: -32602, header: []string{
-			"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "prompts/get", "Mcp-Name", "7"}},
+			`"params":{` + meta + `,"name":"caps__greet","arguments":{"who":7}}}`, status: 400, code: -32602,
+			header: []string{"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "prompts/get", "Mcp-Name",
+				"caps__greet"}},
+		"a number as the name of a prompt": {body: `{"jsonrpc":"2.0","id":1,"method":"prompts/get",` +
+			`"params":{` + meta + `,"name":7}}`, status: 400, code: -32602,
+			header: []string{"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "prompts/get", "Mcp-Name", "7"}},
 		"a huge message": {body: strings.Repeat(" ", 5<<20), status: 413, code: -32600},
 		"a forged cursor": {body: `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":"???"}}`,
 			status: 200, code: -32602},
