@@ -1,10 +1,10 @@
 package toolset
 
 import (
-	"encoding/json"
+	"bytes"
 	"slices"
 
-	"github.com/capgate/capgate/internal/lib/plainjson"
+	"github.com/capgate/capgate/internal/lib/strictjson"
 )
 
 // maxNested is the maximum depth of subschemas that are searched.
@@ -15,67 +15,94 @@ func (e *Entry) Schema(schema []byte) []byte {
 	if len(e.Arguments) == 0 || len(schema) == 0 {
 		return schema
 	}
-	return e.Arguments.hide(schema, maxNested)
+	r := strictjson.Get()
+	defer r.Release()
+	if r.Read(schema, strictjson.Options{Keep: true}) != nil {
+		return schema
+	}
+	return e.Arguments.appendOthers(make([]byte, 0, len(schema)), r.Root(), maxNested)
 }
 
 // has reports whether there is a fixed argument with a name.
-func (a Arguments) has(name string) bool {
-	return slices.ContainsFunc(a, func(one Argument) bool { return one.Name == name })
+func (a Arguments) has(name strictjson.Value) bool {
+	return name.Kind() == strictjson.String &&
+		slices.ContainsFunc(a, func(one Argument) bool { return one.Name == string(name.Bytes()) })
 }
 
-// hide removes the arguments from a schema of an object, and from the schemas that it applies to the same object.
-func (a Arguments) hide(schema []byte, levels int) []byte {
-	var of map[string]json.RawMessage
-	if levels == 0 || json.Unmarshal(schema, &of) != nil || of == nil {
-		return schema
+// appendOthers appends the schema of an object without the arguments, also in the schemas that it applies to the same
+// object.
+func (a Arguments) appendOthers(to []byte, schema strictjson.Value, levels int) []byte {
+	if levels == 0 || schema.Kind() != strictjson.Object {
+		return schema.AppendTo(to)
 	}
-	for word, value := range of {
-		switch word {
+	to = append(to, '{')
+	for word, value := range schema.Members() {
+		before := len(to)
+		to = append(word.AppendTo(to), ':')
+		switch string(word.Bytes()) {
 		case "properties", "dependentRequired", "dependentSchemas", "dependencies":
-			of[word] = a.without(value)
+			to = a.appendMembers(to, value)
 		case "required":
-			var names []string
-			if json.Unmarshal(value, &names) != nil {
+			if to = a.appendNames(to, value); bytes.HasSuffix(to, []byte("[]")) {
+				to = to[:before]
 				continue
 			}
-			if names = slices.DeleteFunc(names, a.has); len(names) == 0 {
-				delete(of, word)
-				continue
-			}
-			of[word] = encoded(names, value)
 		case "then", "else":
-			of[word] = a.hide(value, levels-1)
+			to = a.appendOthers(to, value, levels-1)
 		case "allOf", "anyOf", "oneOf":
-			var all []json.RawMessage
-			if json.Unmarshal(value, &all) != nil {
-				continue
-			}
-			for i := range all {
-				all[i] = a.hide(all[i], levels-1)
-			}
-			of[word] = encoded(all, value)
+			to = a.appendEach(to, value, levels-1)
+		default:
+			to = value.AppendTo(to)
+		}
+		to = append(to, ',')
+	}
+	return end(to, '}')
+}
+
+// appendMembers appends an object without the members with the names of the arguments.
+func (a Arguments) appendMembers(to []byte, object strictjson.Value) []byte {
+	if object.Kind() != strictjson.Object {
+		return object.AppendTo(to)
+	}
+	to = append(to, '{')
+	for name, value := range object.Members() {
+		if !a.has(name) {
+			to = append(value.AppendTo(append(name.AppendTo(to), ':')), ',')
 		}
 	}
-	return encoded(of, schema)
+	return end(to, '}')
 }
 
-// without removes the members with the names of the arguments from an object.
-func (a Arguments) without(object json.RawMessage) json.RawMessage {
-	var members map[string]json.RawMessage
-	if json.Unmarshal(object, &members) != nil || members == nil {
-		return object
+// appendNames appends an array without the names of the arguments.
+func (a Arguments) appendNames(to []byte, names strictjson.Value) []byte {
+	if names.Kind() != strictjson.Array {
+		return names.AppendTo(to)
 	}
-	for i := range a {
-		delete(members, a[i].Name)
+	to = append(to, '[')
+	for _, name := range names.Elements() {
+		if !a.has(name) {
+			to = append(name.AppendTo(to), ',')
+		}
 	}
-	return encoded(members, object)
+	return end(to, ']')
 }
 
-// encoded returns the JSON of a value, or the text before it was changed.
-func encoded(value any, before []byte) []byte {
-	text, err := plainjson.Marshal(value)
-	if err != nil {
-		return before
+// appendEach appends an array of schemas of the same object.
+func (a Arguments) appendEach(to []byte, schemas strictjson.Value, levels int) []byte {
+	if schemas.Kind() != strictjson.Array {
+		return schemas.AppendTo(to)
 	}
-	return text
+	to = append(to, '[')
+	for _, one := range schemas.Elements() {
+		to = append(a.appendOthers(to, one, levels), ',')
+	}
+	return end(to, ']')
+}
+
+// end ends an object or array, each value of which has a comma after it.
+func end(to []byte, bracket byte) []byte {
+	if last := len(to) - 1; to[last] == ',' {
+		to = to[:last]
+	}
+	return append(to, bracket)
 }

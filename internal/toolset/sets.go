@@ -1,13 +1,11 @@
 package toolset
 
 import (
-	"bytes"
 	"cmp"
 	"path"
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"github.com/capgate/capgate/internal/toolschema"
@@ -37,13 +35,7 @@ type Set struct {
 	exact  map[tool]*Entry   // entries with exact names
 	named  map[string]*Entry // entries with a name for clients
 	wide   []*Entry          // other entries, in their order
-
-	mu      sync.Mutex
-	schemas map[*Entry]rewritten // the last one of each entry with fixed arguments
 }
-
-// rewritten is a schema without the fixed arguments.
-type rewritten struct{ from, to []byte }
 
 type tool struct{ capability, name string }
 
@@ -94,7 +86,7 @@ func (s *Set) ids() (all []stored) {
 }
 
 func newSet(of *Toolset) *Set {
-	s := &Set{of: of, exact: map[tool]*Entry{}, named: map[string]*Entry{}, schemas: map[*Entry]rewritten{}}
+	s := &Set{of: of, exact: map[tool]*Entry{}, named: map[string]*Entry{}}
 	for i := range of.Tools {
 		e := &of.Tools[i]
 		if !e.IsExact() {
@@ -247,21 +239,6 @@ func (s *Set) Source() string {
 
 // Record returns the record of a stored toolset; nil for one of the configuration.
 func (s *Set) Record() *Record { return s.record }
-
-// Schema returns the schema of the arguments of an entry's tool without the fixed ones.
-func (s *Set) Schema(e *Entry, schema []byte) []byte {
-	if len(e.Arguments) == 0 || len(schema) == 0 {
-		return schema
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	last := s.schemas[e]
-	if !bytes.Equal(last.from, schema) {
-		last = rewritten{schema, e.Schema(schema)}
-		s.schemas[e] = last
-	}
-	return last.to
-}
 
 // Name returns the name of the toolset.
 func (s *Set) Name() string { return s.of.Name }

@@ -129,25 +129,6 @@ func TestChangesAreOfTenants(t *testing.T) {
 	}
 }
 
-// TestSchemasAreKept: the schema of an entry is rewritten once, until its server has another one.
-func TestSchemasAreKept(t *testing.T) { //nolint:paralleltest // it counts allocations
-	args, err := toolset.ParseArguments([]byte(`{"a":1}`))
-	check.Must(t, err)
-	set := toolset.New([]toolset.Toolset{{Name: "s", Tools: []toolset.Entry{{Capability: "c", Tool: "t",
-		Arguments: args}}}}).All()[0]
-	e := set.Entry("c", "t")
-	one, two := []byte(`{"properties":{"a":{},"b":{}}}`), []byte(`{"properties":{"a":{},"c":{}}}`)
-	if got := string(set.Schema(e, one)); got != `{"properties":{"b":{}}}` {
-		t.Error(got)
-	}
-	if n := testing.AllocsPerRun(10, func() { set.Schema(e, one) }); n != 0 {
-		t.Errorf("%v allocations for a known schema", n)
-	}
-	if got := string(set.Schema(e, two)); got != `{"properties":{"c":{}}}` {
-		t.Error(got)
-	}
-}
-
 // raced is a store that is written and read by others during the first read after a write.
 type raced struct {
 	memory

@@ -92,9 +92,9 @@ func TestSchema(t *testing.T) {
 		`{"required":["a"],"properties":{"c":{"properties":{"a":{}},"required":["a"]}}}`: `{"properties":{"c":` +
 			`{"properties":{"a":{}},"required":["a"]}}}`,
 		`{"allOf":[{"required":["a"]},{"required":["b","c"]}]}`: `{"allOf":[{},{"required":["c"]}]}`,
-		`{"if":{"required":["a"]},"then":{"required":["b","c"]},"dependentRequired":{"a":["c"]}}`: `{` +
+		`{"dependentRequired":{"a":["c"]},"if":{"required":["a"]},"then":{"required":["b","c"]}}`: `{` +
 			`"dependentRequired":{},"if":{"required":["a"]},"then":{"required":["c"]}}`,
-		`{"not":{"required":["a"]},"required":"a","allOf":{},"properties":[]}`: `{"allOf":{},` +
+		`{"allOf":{},"not":{"required":["a"]},"properties":[],"required":"a"}`: `{"allOf":{},` +
 			`"not":{"required":["a"]},"properties":[],"required":"a"}`,
 	} {
 		if got := string(e.Schema([]byte(schema))); got != want {

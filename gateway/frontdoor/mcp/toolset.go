@@ -203,7 +203,7 @@ func (c chosenTools) Tools(ctx context.Context, from string, visit func(capabili
 		var chosen []Tool
 		for i := range tools {
 			if e := set.Entry(capability, tools[i].Name); e != nil {
-				chosen = append(chosen, c.form(set, e, capability, tools[i]))
+				chosen = append(chosen, c.form(e, capability, tools[i]))
 			}
 		}
 		return len(chosen) == 0 || visit(capability, chosen)
@@ -211,8 +211,8 @@ func (c chosenTools) Tools(ctx context.Context, from string, visit func(capabili
 }
 
 // form returns a tool in the form of its entry.
-func (c chosenTools) form(set *toolset.Set, e *toolset.Entry, capability string, t Tool) Tool {
-	t.Description, t.InputSchema = cmp.Or(e.Description, t.Description), set.Schema(e, t.InputSchema)
+func (c chosenTools) form(e *toolset.Entry, capability string, t Tool) Tool {
+	t.Description, t.InputSchema = cmp.Or(e.Description, t.Description), e.Schema(t.InputSchema)
 	if e.Name != "" {
 		t.Extras = untitled(t.Extras)
 	}

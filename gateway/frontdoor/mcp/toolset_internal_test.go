@@ -58,11 +58,11 @@ func TestUntitled(t *testing.T) {
 		`{"readOnlyHint":true}`: `{"readOnlyHint":true}`,
 	} {
 		tool := Tool{Name: "t", Extras: &manifest.Extras{Title: []byte(`"Echo"`), Annotations: []byte(annotations)}}
-		got := chosenTools{noHash{}}.form(nil, &toolset.Entry{Name: "n", Hash: hash}, "c", tool)
+		got := chosenTools{noHash{}}.form(&toolset.Entry{Name: "n", Hash: hash}, "c", tool)
 		if got.Extras.Title != nil || string(got.Extras.Annotations) != want {
 			t.Errorf("%s: %s %s", annotations, got.Extras.Title, got.Extras.Annotations)
 		}
-		same := chosenTools{noHash{}}.form(nil, &toolset.Entry{}, "c", tool)
+		same := chosenTools{noHash{}}.form(&toolset.Entry{}, "c", tool)
 		if string(same.Extras.Title) != `"Echo"` || string(same.Extras.Annotations) != annotations {
 			t.Errorf("%s: without a name: %s %s", annotations, same.Extras.Title, same.Extras.Annotations)
 		}

@@ -167,6 +167,24 @@ func (v Value) Any() any {
 	return object
 }
 
+// AppendTo appends the text of the value, a string with the escapes of AppendString.
+func (v Value) AppendTo(to []byte) []byte {
+	switch v.Kind() {
+	case Null:
+		return append(to, "null"...)
+	case False:
+		return append(to, "false"...)
+	case True:
+		return append(to, "true"...)
+	case Number:
+		return append(to, v.Bytes()...)
+	case String:
+		return AppendString(to, v.Bytes())
+	case Array, Object:
+	}
+	return append(to, v.Raw()...)
+}
+
 // Raw returns the text of an object or array, a part of what was read; nil for other kinds.
 func (v Value) Raw() []byte {
 	if v.Kind() != Object && v.Kind() != Array {
