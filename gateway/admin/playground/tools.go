@@ -35,11 +35,7 @@ func (s *server) ListPlaygroundTools(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	page, refusal := pages.Read(req)
-	if refusal != nil {
-		return nil, refusal
-	}
-	query, refusal := search.Read(invalid, req.GetQuery())
+	page, query, refusal := search.ReadPage(pages, req)
 	if refusal != nil {
 		return nil, refusal
 	}

@@ -24,11 +24,7 @@ func (s *server) ListPolicies(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	asked, refusal := pages.Read(req)
-	if refusal != nil {
-		return nil, refusal
-	}
-	query, refusal := search.Read(pages.Reason, req.GetQuery())
+	asked, query, refusal := search.ReadPage(pages, req)
 	if refusal != nil {
 		return nil, refusal
 	}

@@ -16,11 +16,7 @@ func (s *server) ListKeys(ctx context.Context, req *capgatepb.ListKeysRequest) (
 	if err != nil {
 		return nil, err
 	}
-	page, refusal := pages.Read(req)
-	if refusal != nil {
-		return nil, refusal
-	}
-	query, refusal := search.Read(pages.Reason, req.GetQuery())
+	page, query, refusal := search.ReadPage(pages, req)
 	if refusal != nil {
 		return nil, refusal
 	}

@@ -108,11 +108,7 @@ func (s *server) ListTenants(ctx context.Context, req *capgatepb.ListTenantsRequ
 	if err != nil {
 		return nil, err
 	}
-	page, refusal := pages.Read(req)
-	if refusal != nil {
-		return nil, refusal
-	}
-	query, refusal := search.Read(pages.Reason, req.GetQuery())
+	page, query, refusal := search.ReadPage(pages, req)
 	if refusal != nil {
 		return nil, refusal
 	}

@@ -28,11 +28,7 @@ func (s *server) has(capability string, query search.Query) bool {
 // ListCatalogTools implements capgatepb.CatalogAdminServer.
 func (s *server) ListCatalogTools(_ context.Context,
 	req *capgatepb.ListCatalogToolsRequest) (*capgatepb.ListCatalogToolsResponse, error) {
-	page, refusal := pages.Read(req)
-	if refusal != nil {
-		return nil, refusal
-	}
-	query, refusal := search.Read(pages.Reason, req.GetQuery())
+	page, query, refusal := search.ReadPage(pages, req)
 	if refusal != nil {
 		return nil, refusal
 	}

@@ -51,11 +51,7 @@ type server struct {
 // ListCatalog implements capgatepb.CatalogAdminServer.
 func (s *server) ListCatalog(_ context.Context, req *capgatepb.ListCatalogRequest) (*capgatepb.ListCatalogResponse,
 	error) {
-	page, refusal := pages.Read(req)
-	if refusal != nil {
-		return nil, refusal
-	}
-	query, refusal := search.Read(pages.Reason, req.GetQuery())
+	page, query, refusal := search.ReadPage(pages, req)
 	if refusal != nil {
 		return nil, refusal
 	}

@@ -52,11 +52,7 @@ var refusedInFile = &call.Refusal{Kind: call.FailedPrecondition, Reason: "TOOLSE
 // ListToolsets implements capgatepb.ToolsetsServer.
 func (s *server) ListToolsets(ctx context.Context,
 	req *capgatepb.ListToolsetsRequest) (*capgatepb.ListToolsetsResponse, error) {
-	page, refusal := pages.Read(req)
-	if refusal != nil {
-		return nil, refusal
-	}
-	query, refusal := search.Read(pages.Reason, req.GetQuery())
+	page, query, refusal := search.ReadPage(pages, req)
 	if refusal != nil {
 		return nil, refusal
 	}
