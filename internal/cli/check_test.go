@@ -102,7 +102,9 @@ func TestCheck(t *testing.T) {
 		"bad manifest": {[]string{wrong}, 1, nil, []string{wrong + ":1: fleet: unknown field", wrong +
 			":1: id: required"}},
 		"no --config": {[]string{good}, 0, []string{"ok: 1 fleet, 1 backend\n"}, nil},
-		"bad config":  {[]string{bad}, 1, nil, []string{bad + ":1: lisen: unknown field", "\n" + bad + ":2: admin: "}},
+		"toolsets": {[]string{write("toolsets.yaml", "toolsets: [{name: s, tools: [{capability: a}]}]\n"+fleet)}, 0,
+			[]string{"ok: 1 fleet, 1 backend, 1 toolset\n"}, nil},
+		"bad config": {[]string{bad}, 1, nil, []string{bad + ":1: lisen: unknown field", "\n" + bad + ":2: admin: "}},
 		"blocked": {[]string{blocked}, 0, []string{"ok: 2 fleets"}, []string{
 			blocked + ": warning: fleet weather: all tools are blocked: its policy is block, no tool of " +
 				recommendsNothing, blocked + ": warning: fleet a: all tools are blocked: its policy is block, " +

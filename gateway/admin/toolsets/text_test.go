@@ -1,13 +1,10 @@
 package toolsets_test
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"testing"
 
 	"github.com/capgate/capgate/gateway/admin/toolsets"
-	"github.com/capgate/capgate/internal/lib/changefeed"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
@@ -75,25 +72,5 @@ func TestLaterTenantHasNoEarlierToolsets(t *testing.T) {
 		{"POST", "/v1/toolsets/support/accept", `{"capability":"mail","tool":"send","hash":"` + hash + `"}`, 404,
 			"TOOLSET_UNKNOWN"},
 		{"PUT", "/v1/toolsets/support", `{"tools":[{"capability":"mail"}]}`, 200, "!secret"},
-	})
-}
-
-// unreadable is a store that accepts changes, and cannot be read then.
-type unreadable struct{ toolset.Store }
-
-func (unreadable) Changed(context.Context, changefeed.Position) (toolset.Changes, error) {
-	return toolset.Changes{}, errors.New("no answer")
-}
-
-// TestUnreadChange: the answer to a change that cannot be read afterwards is not that the toolset is unknown.
-func TestUnreadChange(t *testing.T) {
-	t.Parallel()
-	store := gatewaytest.OpenStore(t, "embedded")
-	c := catalog.New(catalog.Options{Store: store.Catalog()})
-	p := gatewaytest.ServeOperators(t, toolsets.New(toolsets.Config{
-		Toolsets: managed(unreadable{store.Toolsets()}), Catalog: c}))
-	walk(t, p, nil, []step{
-		{"PUT", "/v1/toolsets/support", `{"tools":[{"capability":"mail"}]}`, 503, "TOOLSETS_UNAVAILABLE"},
-		{"DELETE", "/v1/toolsets/support", "", 200, "{}"},
 	})
 }
