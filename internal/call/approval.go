@@ -10,7 +10,8 @@ type Approval struct {
 	Pending bool      // it is not answered yet
 }
 
-// Asking is what the front door of a call knows about an approval of it. The zero value knows nothing.
+// Asking describes how the front door of a call handles its approval. The zero value leaves all to the metadata of the
+// call.
 type Asking struct {
 	// Asked is called once, beside the relay, if the call needs an approval. It returns how long the call waits for
 	// the answer, and may block until the call ends. If nil, the metadata of the call sets the wait.

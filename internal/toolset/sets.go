@@ -11,7 +11,7 @@ import (
 	"github.com/capgate/capgate/internal/toolschema"
 )
 
-// Sets are the toolsets of a gateway, which may change. nil has none.
+// Sets holds the toolsets of a gateway, which may change. A nil *Sets is empty.
 type Sets struct{ now atomic.Pointer[sets] }
 
 // sets are toolsets at some time. They are immutable.
@@ -119,7 +119,7 @@ func (s *Sets) load() *sets {
 	return s.now.Load()
 }
 
-// Find returns the toolset with a name for a caller; nil: there is none.
+// Find returns the toolset with a name for a caller, or nil.
 func (s *Sets) Find(name string, of Caller) *Set { return s.load().find(name, of) }
 
 func (s *sets) find(name string, of Caller) *Set {
@@ -162,7 +162,7 @@ func (s *Sets) Changed(capability, name string, hash toolschema.Hash) (all []*Se
 	return all
 }
 
-// View is what the callers of each tenant have of toolsets at some time.
+// View holds the toolsets of all callers at some time.
 type View struct{ of *sets }
 
 // View returns the View of now.
@@ -259,7 +259,7 @@ func (s *Set) Entry(capability, name string) *Entry {
 	return nil
 }
 
-// Named returns the entry that gives a tool a name for clients; nil: there is none. s may be nil.
+// Named returns the entry that gives a tool a name for clients, or nil. s may be nil.
 func (s *Set) Named(name string) *Entry {
 	if s == nil {
 		return nil

@@ -45,6 +45,7 @@ func messageOf(set *toolset.Set) *capgatepb.Toolset {
 // message returns a toolset as an operator sees it. whole adds the differences of changed tools.
 func (s *server) message(ctx context.Context, v view, set *toolset.Set, whole bool) *capgatepb.Toolset {
 	t, owns := messageOf(set), v.owns(set)
+	accepted := map[string]map[string]catalog.Version{} // by capability, each read once
 	all := t.GetTools()
 	t.Tools, t.Tenants = nil, v.seenTenants(t.GetTenants())
 	for i, one := range all {
@@ -77,13 +78,16 @@ func (s *server) message(ctx context.Context, v view, set *toolset.Set, whole bo
 			one.Problem = s.withheld(ctx, v, set, e)
 		}
 		if one.GetState() == "changed" {
-			s.addVersions(ctx, one, e, &now)
+			if _, read := accepted[e.Capability]; !read && s.Versions != nil {
+				accepted[e.Capability] = s.Catalog.AcceptedVersions(ctx, s.Versions, e.Capability)
+			}
+			addVersions(one, e, &now, accepted[e.Capability])
 		}
 	}
 	return t
 }
 
-// withheld returns that a tenant of a toolset does not have the capability of an entry, or "".
+// withheld returns the problem of an entry whose capability a tenant of the toolset does not have, or "".
 func (s *server) withheld(ctx context.Context, v view, set *toolset.Set, e *toolset.Entry) string {
 	if strings.Contains(e.Capability, "*") || !v.sees(e.Capability) {
 		return ""
@@ -96,18 +100,15 @@ func (s *server) withheld(ctx context.Context, v view, set *toolset.Set, e *tool
 	return ""
 }
 
-// addVersions adds the versions of a changed tool.
-func (s *server) addVersions(ctx context.Context, to *capgatepb.Toolset_Entry, e *toolset.Entry, now *catalog.Tool) {
+// addVersions adds the versions of a changed tool: that of now, and the described one if it is an accepted version.
+func addVersions(to *capgatepb.Toolset_Entry, e *toolset.Entry, now *catalog.Tool,
+	accepted map[string]catalog.Version) {
 	to.Current = &capgatepb.CatalogEntry_Version{Hash: now.Hash.String(), Description: now.Description,
 		OutputSchema: string(now.Output.JSON())}
 	if now.Schema != nil {
 		to.Current.InputSchema = string(now.Schema.JSON())
 	}
-	if s.Versions == nil {
-		return
-	}
-	v, known := s.Catalog.AcceptedVersions(ctx, s.Versions, e.Capability)[e.Tool]
-	if known && v.Hash == e.Hash {
+	if v, known := accepted[e.Tool]; known && v.Hash == e.Hash {
 		to.Described = &capgatepb.CatalogEntry_Version{Hash: v.Hash.String(), Description: v.Description,
 			InputSchema: string(v.Schema), OutputSchema: string(v.Output)}
 	}

@@ -62,10 +62,9 @@ func (s *server) ListToolsets(ctx context.Context,
 	}
 	var all []listed
 	for i, set := range s.Toolsets.Sets().All() {
-		one := listed{v.position(set, i), set}
 		if v.shows(set) && (len(query) == 0 || query.Matches(v.texts(set)...)) &&
 			(!req.GetChanged() || s.message(ctx, v, set, false).GetChangedCount() > 0) {
-			all = append(all, one)
+			all = append(all, listed{positionOf(set, i), set})
 		}
 	}
 	sortByPosition(all)
@@ -221,6 +220,22 @@ func (s *server) AcceptToolsetTool(ctx context.Context,
 	case set.Record().Tenant != r.Tenant:
 		return nil, refusedUnknown(r.Name)
 	}
+	t, err := s.accepted(set, req)
+	if err != nil {
+		return nil, err
+	}
+	if r.Text, err = textOf(t); err == nil {
+		err = s.write(ctx, r, set.Record().Etag, "tool_accepted")
+	}
+	if err != nil {
+		return nil, err
+	}
+	next, err := s.get(ctx, req.GetToolsetName(), req)
+	return &capgatepb.AcceptToolsetToolResponse{Toolset: next}, err
+}
+
+// accepted returns a toolset in which the entry of a tool has the tool's hash of now, which must be that of the request.
+func (s *server) accepted(set *toolset.Set, req *capgatepb.AcceptToolsetToolRequest) (*capgatepb.Toolset, error) {
 	hash, ok := toolschema.ParseHash(req.GetHash())
 	if !ok {
 		return nil, call.InvalidField(pages.Reason, "hash", "must be the tool's hash as shown, 64 hexadecimal digits")
@@ -241,16 +256,9 @@ func (s *server) AcceptToolsetTool(ctx context.Context,
 		return nil, &call.Refusal{Kind: call.NotFound, Reason: "TOOL_UNKNOWN", Message: problem}
 	case !there || now.Hash != hash:
 		return nil, &call.Refusal{Kind: call.FailedPrecondition, Reason: "TOOL_CHANGED",
-			Message: "the tool is not known, or has another hash now; run capgate toolsets show " + r.Name}
+			Message: "the tool is not known, or has another hash now; run capgate toolsets show " + set.Name()}
 	}
-	if r.Text, err = textOf(t); err == nil {
-		err = s.write(ctx, r, set.Record().Etag, "tool_accepted")
-	}
-	if err != nil {
-		return nil, err
-	}
-	next, err := s.get(ctx, req.GetToolsetName(), req)
-	return &capgatepb.AcceptToolsetToolResponse{Toolset: next}, err
+	return t, nil
 }
 
 // fault returns the refusal for an error of the store.

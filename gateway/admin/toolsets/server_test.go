@@ -186,7 +186,7 @@ func TestToolsetsOfTenantsAreApart(t *testing.T) {
 	var by guard.Authenticator = byName{}
 	p := gatewaytest.ServeGuarded(t, by, toolsets.New(toolsets.Config{Toolsets: m, Catalog: c,
 		Tenants: &tenant.Roster{Directory: directory}}))
-	as := func(who string) []string { return []string{"X-Operator", who} }
+	as := func(operator string) []string { return []string{"X-Operator", operator} }
 	const entry = `"tools":[{"capability":"mail","tool":"send","arguments":"{\"to\":\"us\"}"}]`
 	walk(t, p, as("root admin"), []step{
 		{"PUT", "/v1/toolsets/support", `{` + entry + `}`, 400, "TENANT_REQUIRED"},

@@ -12,7 +12,7 @@ import (
 	"github.com/capgate/capgate/policy/catalog"
 )
 
-// view is what an operator sees. It implements toolset.Catalog.
+// view has the tenants and capabilities that an operator may see. It implements toolset.Catalog.
 type view struct {
 	*catalog.Catalog
 	identity *operator.Identity // nil: the admin API requires no credential
@@ -21,7 +21,7 @@ type view struct {
 	settings []*tenant.Settings // of the operator's tenants, whose capabilities it sees; nil means it sees all
 }
 
-// viewOf returns what the operator of a request sees of a tenant, or for "" and "-" of all tenants.
+// viewOf returns the view that the operator of a request has of a tenant, or for "" and "-" of all tenants.
 func (s *server) viewOf(ctx context.Context, of string) (v view, err error) {
 	v = view{Catalog: s.Catalog, identity: operator.FromContext(ctx), uids: map[string]string{}}
 	if v.tenants, err = operator.Tenants(ctx, of); err != nil {
@@ -68,15 +68,11 @@ func (v view) sees(capability string) bool {
 
 // owns reports whether the operator may change a toolset.
 func (v view) owns(set *toolset.Set) bool {
-	of := ""
-	if r := set.Record(); r != nil {
-		of = r.Tenant
-	}
-	return v.identity == nil || v.identity.In(of).Include(operator.Admin)
+	return v.identity == nil || v.identity.In(tenantOf(set)).Include(operator.Admin)
 }
 
-// chooses reports whether the operator sees that an entry is in a toolset: others than those of its tenants name
-// capabilities that these do not see.
+// chooses reports whether the operator may see an entry of a toolset. A toolset of the configuration or of all tenants
+// may name capabilities that the operator's tenants do not have.
 func (v view) chooses(set *toolset.Set, e *toolset.Entry) bool {
 	r := set.Record()
 	return r != nil && r.Tenant != "" || !e.IsExact() || v.sees(e.Capability)
@@ -94,7 +90,7 @@ func (v view) Capabilities() []string {
 // texts returns what a query searches.
 func (v view) texts(set *toolset.Set) []string {
 	of := set.Toolset()
-	all := slices.Concat([]string{of.Name, v.tenant(set)}, of.Groups)
+	all := slices.Concat([]string{of.Name, tenantOf(set)}, of.Groups)
 	for i := range of.Tools {
 		if e := &of.Tools[i]; v.chooses(set, e) {
 			all = append(all, e.Capability, e.Tool, e.Name)
@@ -103,7 +99,8 @@ func (v view) texts(set *toolset.Set) []string {
 	return all
 }
 
-func (view) tenant(set *toolset.Set) string {
+// tenantOf returns the tenant that a toolset is stored for, or "".
+func tenantOf(set *toolset.Set) string {
 	if r := set.Record(); r != nil {
 		return r.Tenant
 	}
@@ -116,9 +113,10 @@ type listed struct {
 	set      *toolset.Set
 }
 
-func (v view) position(set *toolset.Set, i int) string {
+// positionOf returns the position of a toolset that is at place i in the order of precedence.
+func positionOf(set *toolset.Set, i int) string {
 	if set.Record() != nil {
-		return set.Name() + "\x00~" + v.tenant(set)
+		return set.Name() + "\x00~" + tenantOf(set)
 	}
 	return fmt.Sprintf("%s\x00%06d", set.Name(), i)
 }
