@@ -47,31 +47,7 @@ func output(t *testing.T, description string) *toolschema.Schema {
 // plain is JSON without the blanks that protojson puts in at random.
 func plain(s string) string { return strings.ReplaceAll(s, " ", "") }
 
-// keepVersion has a catalog keep the first version of the tools, and waits for it.
-func keepVersion(t *testing.T, c *catalog.Catalog, to catalog.Versions) {
-	t.Helper()
-	c.Replace(authored(t, "one"))
-	c.Read(t.Context())
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	saved := make(chan struct{}, 10)
-	go c.KeepVersions(ctx, told{to, saved})
-	check.Received(t, saved, "a version to be saved")
-}
-
-// told tells when something is saved.
-type told struct {
-	catalog.Versions
-	saved chan struct{}
-}
-
-func (v told) Save(ctx context.Context, capability string, versions map[string]catalog.Version) error {
-	err := v.Versions.Save(ctx, capability, versions)
-	v.saved <- struct{}{}
-	return err
-}
-
-// TestForgedVersion: what was never accepted is not shown as if it was.
+// TestForgedVersion: a stored version without the accepted hash is not shown as the accepted one.
 func TestForgedVersion(t *testing.T) {
 	t.Parallel()
 	store := gatewaytest.OpenStore(t, "embedded")
@@ -94,7 +70,9 @@ func TestCatalogByJSON(t *testing.T) {
 	t.Parallel()
 	store := gatewaytest.OpenStore(t, "embedded")
 	c := catalog.New(catalog.Options{Store: store.Catalog()})
-	keepVersion(t, c, store.Versions())
+	c.Replace(authored(t, "one"))
+	c.Read(t.Context())
+	gatewaytest.KeepVersions(t, c, store.Versions(), "weather")
 	c.Replace(authored(t, "another"))
 	c.Read(t.Context())
 	d := catalog.NewDiscoverer(c, func(context.Context, catalog.DiscoveryCall) (catalog.Answer, error) {

@@ -1,7 +1,6 @@
 package toolsets_test
 
 import (
-	"context"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -47,32 +46,6 @@ func managed(store toolset.Store) *toolset.Manager {
 
 // plain is JSON without the blanks that protojson puts in at random.
 func plain(s string) string { return strings.ReplaceAll(s, " ", "") }
-
-// keepVersion waits until the versions of the tools of a catalog are stored.
-func keepVersion(t *testing.T, c *catalog.Catalog, to catalog.Versions) {
-	t.Helper()
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	kept := saving{to, make(chan string, 10)}
-	ended := make(chan struct{})
-	go func() { c.KeepVersions(ctx, kept); close(ended) }()
-	for check.Received(t, kept.saved, "a version to be saved") != "mail" {
-	}
-	stop()
-	<-ended
-}
-
-// saving sends the capabilities whose versions are saved.
-type saving struct {
-	catalog.Versions
-	saved chan string
-}
-
-func (v saving) Save(ctx context.Context, capability string, versions map[string]catalog.Version) error {
-	err := v.Versions.Save(ctx, capability, versions)
-	v.saved <- capability
-	return err
-}
 
 type step struct {
 	method, path, body string
@@ -132,7 +105,7 @@ func TestToolsetsByJSON(t *testing.T) {
 		{"DELETE", "/v1/toolsets/filed", "", 400, "TOOLSET_IN_FILE"},
 		{"DELETE", "/v1/toolsets/none", "", 404, "TOOLSET_UNKNOWN"},
 	})
-	keepVersion(t, c, store.Versions())
+	gatewaytest.KeepVersions(t, c, store.Versions(), "mail")
 	c.Replace(authored(t, "two"))
 	c.Read(t.Context())
 	next, _ := c.Describe("mail", "send")
