@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 
@@ -16,15 +15,14 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// floods makes a server send many updates on each stream of updates, of several URIs, and messages of other forms.
-func (u *updating) floods(n int) (sent <-chan struct{}) {
-	all := make(chan struct{}, 10)
+// streams makes serve the streams of updates of note://a. send sends an update.
+func (u *updating) streams(serve func(send func(uri string), ended <-chan struct{})) {
 	next := *u.handler.Load()
 	served := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		body, _ := io.ReadAll(q.Body)
 		q.Body = io.NopCloser(strings.NewReader(string(body)))
-		listens := strings.Contains(string(body), `"subscriptions/listen"`)
-		if q.Method != http.MethodGet && (!listens || !strings.Contains(string(body), "note://a")) {
+		listens := strings.Contains(string(body), `"subscriptions/listen"`) && strings.Contains(string(body), "note://a")
+		if !listens && !u.isSubscribed(q) {
 			next.ServeHTTP(w, q)
 			return
 		}
@@ -33,50 +31,50 @@ func (u *updating) floods(n int) (sent <-chan struct{}) {
 			_, _ = fmt.Fprintf(w, `data: {"jsonrpc":"2.0","method":%q,"params":%s}`+"\n\n", method, params)
 			_ = http.NewResponseController(w).Flush()
 		}
+		_ = http.NewResponseController(w).Flush()
 		if listens {
-			send("notifications/subscriptions/acknowledged",
-				`{"notifications":{"resourceSubscriptions":["note://a"]}}`)
+			send("notifications/subscriptions/acknowledged", `{"notifications":{"resourceSubscriptions":["note://a"]}}`)
 		}
-		for i := range n {
-			for _, params := range []string{`{"uri":"note://a"}`, `{"uri":"note://b"}`, `{"uri":7}`, `[]`, `"x"`, `{}`,
-				fmt.Sprintf(`{"uri":"note://a%d"}`, i)} {
-				send("notifications/resources/updated", params)
-			}
-		}
-		send("notifications/resources/updated", `{"uri":"note://a/part"}`)
-		all <- struct{}{}
-		<-q.Context().Done()
+		serve(func(uri string) {
+			send("notifications/resources/updated", fmt.Sprintf(`{"uri":%q}`, uri))
+		}, q.Context().Done())
 	}))
 	u.handler.Store(&served)
-	return all
 }
 
-// TestFloodOfUpdates: many updates of a resource become few, those of other resources none, and an update of a part is
-// one of the resource.
+// isSubscribed reports whether a request opens the stream of a session that has subscribed to note://a.
+func (u *updating) isSubscribed(q *http.Request) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return q.Method == http.MethodGet && u.subscribed[[2]string{q.Header.Get("Mcp-Session-Id"), "note://a"}]
+}
+
+// TestFloodOfUpdates: many updates of a resource become few.
 func TestFloodOfUpdates(t *testing.T) {
 	t.Parallel()
-	const many = 50
-	for server, old := range eras {
-		for _, client := range []string{"2026-07-28", "2025-11-25"} {
-			t.Run(server+" "+client, func(t *testing.T) {
-				t.Parallel()
-				u := newUpdating(t, old)
-				w := startAsking(t, u.remote, nil, withLevels)
-				var c subscriber
-				s := w.connect(t, c.client(), client)
-				sent := u.floods(many)
-				subscribe(t, s, "note://a")
-				check.Received(t, sent, "the end of the flood")
-				check.Until(t, "updates", func() (bool, string) { return c.count() > 1, "" })
-				c.mu.Lock()
-				if len(c.all) != 1 || c.all["note://a"] >= many {
-					t.Errorf("the client gets %v", c.all)
-				}
-				c.mu.Unlock()
-				check.Must(t, s.Close())
-			})
+	const many = 200
+	inEachRevision(t, func(t *testing.T, old bool, client string) {
+		u, streams := newUpdating(t, old), make(chan struct{}, 10)
+		w := startAsking(t, u.remote, nil, withLevels)
+		var c subscriber
+		s := w.connect(t, c.client(), client)
+		u.streams(func(send func(string), ended <-chan struct{}) {
+			if streams <- struct{}{}; len(streams) > 1 {
+				<-ended
+				return
+			}
+			for range many {
+				send("note://a")
+			}
+		})
+		subscribe(t, s, "note://a")
+		check.Until(t, "the end of the flood, and another stream", func() (bool, string) { return len(streams) > 1, "" })
+		check.Until(t, "updates", func() (bool, string) { return c.count() > 1, "" })
+		if n := c.count(); n > many/4 {
+			t.Errorf("the client gets %d of %d updates", n, many)
 		}
-	}
+		check.Must(t, s.Close())
+	})
 }
 
 // TestForeignUpdates: updates of resources to which no client has subscribed are none of those to which one has, on the
@@ -84,28 +82,20 @@ func TestFloodOfUpdates(t *testing.T) {
 func TestForeignUpdates(t *testing.T) {
 	t.Parallel()
 	u, begin := newUpdating(t, true), make(chan struct{})
-	next := *u.handler.Load()
-	served := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		if q.Method != http.MethodGet || u.sessions("note://a") == 0 {
-			next.ServeHTTP(w, q)
-			return
-		}
-		w.Header().Set("Content-Type", "text/event-stream")
-		_ = http.NewResponseController(w).Flush()
+	u.streams(func(send func(string), ended <-chan struct{}) {
 		select {
 		case <-begin:
-		case <-q.Context().Done():
+		case <-ended:
 			return
 		}
-		for _, uri := range slices.Concat(slices.Repeat([]string{"note://c", "note://ab", "note://"}, 50),
-			[]string{"note://b"}) {
-			_, _ = fmt.Fprintf(w, `data: {"jsonrpc":"2.0","method":"notifications/resources/updated",`+
-				`"params":{"uri":%q}}`+"\n\n", uri)
-			_ = http.NewResponseController(w).Flush()
+		for range 50 {
+			for _, uri := range []string{"note://c", "note://ab", "note://"} {
+				send(uri)
+			}
 		}
-		<-q.Context().Done()
-	}))
-	u.handler.Store(&served)
+		send("note://b")
+		<-ended
+	})
 	w := startAsking(t, u.remote, nil, withLevels)
 	var c subscriber
 	s := w.connect(t, c.client(), "2026-07-28")
@@ -118,6 +108,9 @@ func TestForeignUpdates(t *testing.T) {
 	}
 	check.Must(t, s.Close())
 }
+
+// begins holds the params of initialize.
+const begins = `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}`
 
 // post sends a request of a session, without an SDK, and returns the response.
 func post(t *testing.T, w *mcpGateway, key, session, method, params string) string {
@@ -151,7 +144,6 @@ func TestHostileSubscriptions(t *testing.T) {
 	u := newUpdating(t, true)
 	w := startAsking(t, u.remote, nil, withLevels, func(o *gatewaytest.Options) { keys = ofTwoTenants(t, o) })
 	silent := startAsking(t, newFeatures(t, true), nil, withLevels)
-	const begins = `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}`
 	session := post(t, w, keys["acme"], "", "initialize", begins)
 	other, long := post(t, silent, "", "", "initialize", begins), strings.Repeat("a", 2048)
 	const on, off = "resources/subscribe", "resources/unsubscribe"
@@ -194,14 +186,30 @@ func TestHostileSubscriptions(t *testing.T) {
 	}
 }
 
+// TestSubscriptionsToUnknownResources: a subscription to a resource that its server does not have is one to an unknown
+// resource.
+func TestSubscriptionsToUnknownResources(t *testing.T) {
+	t.Parallel()
+	for _, failure := range []string{`"code":-32602`, `"code":-32002`, `"code":-32601`} {
+		u := newUpdating(t, true)
+		u.hostile("resources/subscribe", "", says(200, "application/json",
+			`{"jsonrpc":"2.0","id":ID,"error":{`+failure+`,"message":"x"}}`))
+		w := startAsking(t, u.remote, nil, withLevels)
+		session := post(t, w, "", "", "initialize", begins)
+		if got := post(t, w, "", session, "resources/subscribe", `{"uri":"note://a"}`); !strings.Contains(got,
+			`"code":-32002`) {
+			t.Errorf("%s: %s", failure, got)
+		}
+	}
+}
+
 // TestSubscriptionsWithoutAStream: subscriptions of a session that replicas share do not stay at the server while the
 // client has no stream.
 func TestSubscriptionsWithoutAStream(t *testing.T) {
 	t.Parallel()
 	u := newUpdating(t, true)
 	w := u.replicas(t, true).others
-	session := post(t, w, "", "", "initialize",
-		`{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}`)
+	session := post(t, w, "", "", "initialize", begins)
 	for _, method := range []string{"resources/subscribe", "resources/subscribe", "resources/unsubscribe",
 		"resources/subscribe"} {
 		if got := post(t, w, "", session, method, `{"uri":"note://a"}`); !strings.Contains(got, `"result":{}`) {
@@ -223,8 +231,7 @@ func TestSubscriptionsHaveNoApproval(t *testing.T) {
 		key = askingApprovals(t, o)
 		desk = o.Approver.(*approvals.Service) //nolint:forcetypeassert // it is one
 	})
-	session := post(t, w, key, "", "initialize",
-		`{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}`)
+	session := post(t, w, key, "", "initialize", begins)
 	if got := post(t, w, key, session, "resources/subscribe", `{"uri":"note://a"}`); !strings.Contains(got,
 		`"APPROVAL_IMPOSSIBLE"`) || !strings.Contains(got, "allow resources/subscribe of "+id) {
 		t.Error(got)

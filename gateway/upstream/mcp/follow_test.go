@@ -122,46 +122,54 @@ func subscribe(t *testing.T, s *sdk.ClientSession, uri string) {
 	check.Must(t, s.Subscribe(within(t), &sdk.SubscribeParams{URI: uri}))
 }
 
+// inEachRevision runs a test in each combination of the revisions of the server and of the client.
+func inEachRevision(t *testing.T, test func(t *testing.T, old bool, client string)) {
+	t.Helper()
+	for server, old := range eras {
+		for client := range eras {
+			t.Run(server+" "+client, func(t *testing.T) {
+				t.Parallel()
+				test(t, old, client)
+			})
+		}
+	}
+}
+
 // TestUpdatesReachSubscribers: updates of a resource reach the clients that have subscribed to it, until they
 // unsubscribe, in each combination of revisions. Those of other resources do not.
 func TestUpdatesReachSubscribers(t *testing.T) {
 	t.Parallel()
-	for server, old := range eras {
-		for _, client := range []string{"2026-07-28", "2025-11-25"} {
-			t.Run(server+" "+client, func(t *testing.T) {
-				t.Parallel()
-				u := newUpdating(t, old)
-				w := startAsking(t, u.remote, nil, withLevels)
-				var one, two subscriber
-				a, b := w.connect(t, one.client(), client), w.connect(t, two.client(), client)
-				if !a.InitializeResult().Capabilities.Resources.Subscribe {
-					t.Error("the gateway declares no subscriptions")
-				}
-				subscribe(t, a, "note://a")
-				subscribe(t, b, "note://b")
-				u.updates(t, &one, "note://a")
-				u.updates(t, &two, "note://b")
-				check.Must(t, a.Unsubscribe(within(t), &sdk.UnsubscribeParams{URI: "note://a"}))
-				subscribe(t, a, "note://b")
-				u.updates(t, &one, "note://b")
-				one.has("note://a")
-				u.update(t, "note://a")
-				u.updates(t, &one, "note://b")
-				u.updates(t, &two, "note://b")
-				if one.has("note://a") || two.has("note://a") {
-					t.Error("a client gets an update of a resource to which it has not subscribed")
-				}
-				check.Must(t, a.Close())
-				check.Must(t, b.Close())
-				if !old {
-					return
-				}
-				check.Until(t, "the end of the subscriptions at the server", func() (bool, string) {
-					return u.sessions("note://b") == 0, ""
-				})
-			})
+	inEachRevision(t, func(t *testing.T, old bool, client string) {
+		u := newUpdating(t, old)
+		w := startAsking(t, u.remote, nil, withLevels)
+		var one, two subscriber
+		a, b := w.connect(t, one.client(), client), w.connect(t, two.client(), client)
+		if !a.InitializeResult().Capabilities.Resources.Subscribe {
+			t.Error("the gateway declares no subscriptions")
 		}
-	}
+		subscribe(t, a, "note://a")
+		subscribe(t, b, "note://b")
+		u.updates(t, &one, "note://a")
+		u.updates(t, &two, "note://b")
+		check.Must(t, a.Unsubscribe(within(t), &sdk.UnsubscribeParams{URI: "note://a"}))
+		subscribe(t, a, "note://b")
+		u.updates(t, &one, "note://b")
+		one.has("note://a")
+		u.update(t, "note://a")
+		u.updates(t, &one, "note://b")
+		u.updates(t, &two, "note://b")
+		if one.has("note://a") || two.has("note://a") {
+			t.Error("a client gets an update of a resource to which it has not subscribed")
+		}
+		check.Must(t, a.Close())
+		check.Must(t, b.Close())
+		if !old {
+			return
+		}
+		check.Until(t, "the end of the subscriptions at the server", func() (bool, string) {
+			return u.sessions("note://b") == 0, ""
+		})
+	})
 }
 
 // byMethod sends GETs of a client to one gateway, and other requests to another one.
@@ -348,24 +356,19 @@ func TestRulesDecideAboutUpdates(t *testing.T) {
 // the client of one update, as others may have been lost.
 func TestLostSubscriptions(t *testing.T) {
 	t.Parallel()
-	for server, old := range eras {
-		for _, client := range []string{"2026-07-28", "2025-11-25"} {
-			t.Run(server+" "+client, func(t *testing.T) {
-				t.Parallel()
-				u := newUpdating(t, old)
-				w := startAsking(t, u.remote, nil, withLevels)
-				var c subscriber
-				s := w.connect(t, c.client(), client)
-				subscribe(t, s, "note://a")
-				u.updates(t, &c, "note://a")
-				if old {
-					u.restart()
-				}
-				c.has("note://a")
-				u.CloseClientConnections()
-				check.Until(t, "an update", func() (bool, string) { return c.has("note://a"), "" })
-				u.updates(t, &c, "note://a")
-			})
+	inEachRevision(t, func(t *testing.T, old bool, client string) {
+		u := newUpdating(t, old)
+		w := startAsking(t, u.remote, nil, withLevels)
+		var c subscriber
+		s := w.connect(t, c.client(), client)
+		subscribe(t, s, "note://a")
+		u.updates(t, &c, "note://a")
+		if old {
+			u.restart()
 		}
-	}
+		c.has("note://a")
+		u.CloseClientConnections()
+		check.Until(t, "an update", func() (bool, string) { return c.has("note://a"), "" })
+		u.updates(t, &c, "note://a")
+	})
 }

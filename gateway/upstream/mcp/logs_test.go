@@ -157,30 +157,25 @@ func callAt(t *testing.T, s *sdk.ClientSession, revision, level string) {
 // the level that it has set, in each combination of revisions. A client that has set none gets none.
 func TestLogsReachTheirCaller(t *testing.T) {
 	t.Parallel()
-	for server, old := range eras {
-		for _, client := range []string{"2026-07-28", "2025-11-25"} {
-			t.Run(server+" "+client, func(t *testing.T) {
-				t.Parallel()
-				w := startAsking(t, newLogging(t, old), nil, withLevels)
-				var one, other logged
-				of, silent := w.connect(t, one.client(), client), w.connect(t, other.client(), client)
-				for _, c := range []struct {
-					level string
-					want  []string
-				}{
-					{"warning", []string{"warning", "error"}}, {"debug", []string{"debug", "info", "warning", "error"}},
-					{"error", []string{"error"}}, {"alert", nil},
-				} {
-					callAt(t, of, client, c.level)
-					callAt(t, silent, client, "")
-					one.wants(t, c.level, c.want...)
-				}
-				if got := other.take(t, 0); got != nil {
-					t.Errorf("a client without a level gets %q", got)
-				}
-			})
+	inEachRevision(t, func(t *testing.T, old bool, client string) {
+		w := startAsking(t, newLogging(t, old), nil, withLevels)
+		var one, other logged
+		of, silent := w.connect(t, one.client(), client), w.connect(t, other.client(), client)
+		for _, c := range []struct {
+			level string
+			want  []string
+		}{
+			{"warning", []string{"warning", "error"}}, {"debug", []string{"debug", "info", "warning", "error"}},
+			{"error", []string{"error"}}, {"alert", nil},
+		} {
+			callAt(t, of, client, c.level)
+			callAt(t, silent, client, "")
+			one.wants(t, c.level, c.want...)
 		}
-	}
+		if got := other.take(t, 0); got != nil {
+			t.Errorf("a client without a level gets %q", got)
+		}
+	})
 }
 
 // TestLogsOfReplicas: calls at different levels in a session that replicas share get all messages of their levels. A

@@ -117,18 +117,3 @@ func TestFloodsOfTaskStatuses(t *testing.T) {
 		})
 	}
 }
-
-// TestPollingIsBounded: a server that names an absurd time between two polls, or none, is polled within the bounds.
-func TestPollingIsBounded(t *testing.T) {
-	t.Parallel()
-	for _, poll := range []string{"-1", "0", "1e300", "3600000", `"soon"`, "null", "[]"} {
-		t.Run(poll, func(t *testing.T) {
-			t.Parallel()
-			s := newTasked(t, false, taskDone)
-			s.created = taskIs + `,"status":"working","ttlMs":1e300,"pollIntervalMs":` + poll
-			w := start(t, nil, s.URL)
-			w.wantResult(t, request("echo", `{}`), `"done"`)
-			s.want(t, 1)
-		})
-	}
-}

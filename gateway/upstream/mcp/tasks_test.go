@@ -313,3 +313,34 @@ func TestToolsThatCannotBeListed(t *testing.T) {
 		t.Errorf("the tools were listed %d times", n)
 	}
 }
+
+// TestListOfToolsOutlivesItsCall: a call that ends while the tools are listed for it does not end the list, which counts
+// for the next call.
+func TestListOfToolsOutlivesItsCall(t *testing.T) {
+	t.Parallel()
+	s := newTasked(t, true, taskDone)
+	next, listed := *s.handler.Load(), make(chan struct{})
+	var lists atomic.Int32
+	s.hostile("tools/list", "", func(w http.ResponseWriter, q *http.Request, _ string) {
+		lists.Add(1)
+		select {
+		case <-listed:
+			next.ServeHTTP(w, q)
+		case <-q.Context().Done():
+		}
+	})
+	w := start(t, nil, s.URL)
+	for lists.Load() == 0 {
+		ctx, cancel := context.WithTimeout(within(t), time.Second)
+		if _, err := w.Invoke(ctx, request("echo", `{}`)); status.Code(err) != codes.DeadlineExceeded {
+			t.Errorf("at the deadline: %v", err)
+		}
+		cancel()
+	}
+	close(listed)
+	w.wantResult(t, request("echo", `{}`), `"done"`)
+	s.want(t, 1)
+	if n := lists.Load(); n != 1 {
+		t.Errorf("the tools were listed %d times", n)
+	}
+}
