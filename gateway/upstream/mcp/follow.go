@@ -45,7 +45,7 @@ func newFollow(ctx context.Context, uri string, of *questions.Follower) *follow 
 	return f
 }
 
-// ended notifies the follower of the end of the subscription, unless it has ended it.
+// ended notifies the follower of the end of the subscription, unless the follower itself has ended it.
 func (f *follow) ended() {
 	f.end()
 	if f.of.Context.Err() == nil {
@@ -70,7 +70,7 @@ func (f *follow) updated(uri string) {
 	}
 }
 
-// subscribed is the result of a subscription.
+// subscribed returns the result of a subscription.
 func subscribed() *toolResult { return &toolResult{json: []byte("{}")} }
 
 // Rejections of subscriptions.
@@ -80,28 +80,28 @@ var (
 	errFull      = status.Error(refusedSession, call.NotSent)
 )
 
-// subscribe subscribes to a resource in the session of a call. A follower continues the session after the call. The
-// results are those of attempt.
+// subscribe subscribes to a resource in the session of a call, like attempt. A follower continues the session after the
+// call. Without one, the subscription ends with the call.
 func (v *server) subscribe(ctx context.Context, of attempted, in *joined) (_ *toolResult, lost bool, _ error) {
 	about := in.open.InitializeResult()
-	var f *follow
-	if of.asks.of != nil && of.asks.of.Follower != nil {
-		f = newFollow(ctx, of.op.uri, of.asks.of.Follower)
+	var follower *questions.Follower
+	if of.asks.of != nil {
+		follower = of.asks.of.Follower
 	}
 	switch c := about.Capabilities; {
 	case c == nil || c.Resources == nil || !c.Resources.Subscribe:
 		return nil, false, errNoUpdates
-	case about.ProtocolVersion >= modern && f == nil:
-		tried, cancel := context.WithCancel(ctx)
-		defer cancel()
-		nothing := func() {}
-		return v.openFollow(ctx, of, in, newFollow(ctx, of.op.uri,
-			&questions.Follower{Context: tried, Updated: nothing, Lost: nothing}))
 	case about.ProtocolVersion >= modern:
-		return v.openFollow(ctx, of, in, f)
+		if follower == nil {
+			tried, cancel := context.WithCancel(ctx)
+			defer cancel()
+			nothing := func() {}
+			follower = &questions.Follower{Context: tried, Updated: nothing, Lost: nothing}
+		}
+		return v.openFollow(ctx, of, in, newFollow(ctx, of.op.uri, follower))
 	case in.open.ID() == "":
 		return nil, false, errNoUpdates
-	case f != nil && v.isCrowded(of.tenant):
+	case follower != nil && v.isCrowded(of.tenant):
 		return nil, false, errFull
 	}
 	select {
@@ -110,8 +110,8 @@ func (v *server) subscribe(ctx context.Context, of attempted, in *joined) (_ *to
 		return nil, false, upstream.Ended(ctx.Err())
 	}
 	defer func() { <-in.session.turn }()
-	if f != nil {
-		return v.enterFollow(ctx, of, in, f)
+	if follower != nil {
+		return v.enterFollow(ctx, of, in, newFollow(ctx, of.op.uri, follower))
 	}
 	result, lost, err := v.request(ctx, of, *in)
 	if err == nil {
@@ -136,7 +136,7 @@ func (v *server) charged(tenant string, n int64) (release func(), ok bool) {
 	return func() { account.Release(n) }, account.Reserve(n)
 }
 
-// chargedStream is charged for a stream of a subscription, of which a tenant has as many as sessions at most.
+// chargedStream is charged for the stream of a subscription. A tenant has at most maxTenantSessions of them.
 func (v *server) chargedStream(tenant string) (release func(), ok bool) {
 	free, ok := v.charged(tenant, streamCost)
 	v.mu.Lock()
