@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -17,6 +18,7 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/request"
 	"github.com/capgate/capgate/gateway/questions"
 	"github.com/capgate/capgate/gateway/status"
+	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/nearest"
 )
 
@@ -42,6 +44,19 @@ func invalid(detail string) error {
 // invalidParams returns the error of a request whose params are invalid for its method.
 func invalidParams(detail string) error {
 	return refused(http.StatusBadRequest, jsonrpc.CodeInvalidParams, "INVALID_BODY", detail)
+}
+
+// limited returns the error of a tenant that does something too often, or has too much of something. A wait of 0 means
+// that waiting does not help.
+func limited(reason string, wait time.Duration, text string) error {
+	return status.Answer(&call.Refusal{Kind: call.ResourceExhausted, Reason: reason, RetryAfter: wait,
+		Message: text}).Err()
+}
+
+// unavailable returns the error of a request that may succeed in a moment.
+func unavailable(reason, text string) error {
+	return status.Answer(&call.Refusal{Kind: call.Unavailable, Reason: reason, RetryAfter: time.Second,
+		Message: text}).Err()
 }
 
 // unknownMethod returns the error of a request whose method this server does not have, or not in its revision.

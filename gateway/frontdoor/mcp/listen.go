@@ -178,8 +178,8 @@ func (h *Handler) listen(ctx context.Context, req *sdk.SubscriptionsListenReques
 	case !h.cfg.subscribes():
 		uris = nil
 	case tooMany(uris):
-		return nil, limitedSubscriptions(0, "a stream has at most 64 subscriptions to resources, with 32 KiB of URIs; "+
-			"subscribe to fewer")
+		return nil, limited(subscriptionsLimited, 0, "a stream has at most 64 subscriptions to resources, with 32 KiB "+
+			"of URIs; subscribe to fewer")
 	}
 	out, meta := x.events, sdk.Meta{sdk.MetaKeySubscriptionID: json.RawMessage(x.read.id)}
 	updates := h.newSubscriptions(ctx, x, func(uri string) error {

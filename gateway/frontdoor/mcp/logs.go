@@ -13,8 +13,6 @@ import (
 
 	"github.com/capgate/capgate/gateway/frontdoor/request"
 	"github.com/capgate/capgate/gateway/questions"
-	"github.com/capgate/capgate/gateway/status"
-	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/mcpsession"
 )
 
@@ -74,15 +72,13 @@ func (h *Handler) setLevel(ctx context.Context, p *sdk.SetLoggingLevelParams) (s
 	case errors.Is(err, mcpsession.ErrFull):
 		return nil, limitedLevels(time.Minute)
 	case err != nil:
-		return nil, status.Answer(&call.Refusal{Kind: call.Unavailable, Reason: "MCP_LEVEL_LOST",
-			RetryAfter: time.Second, Message: "the level of log messages could not be stored"}).Err()
+		return nil, unavailable("MCP_LEVEL_LOST", "the level of log messages could not be stored")
 	}
 	return &empty{}, nil
 }
 
 // limitedLevels returns the error of a tenant that sets too many levels.
 func limitedLevels(wait time.Duration) error {
-	return status.Answer(&call.Refusal{Kind: call.ResourceExhausted, Reason: "MCP_LEVELS_LIMITED", RetryAfter: wait,
-		Message: fmt.Sprintf("this tenant sets levels of log messages too often, or %d of its sessions have one",
-			mcpsession.MaxSessions)}).Err()
+	return limited("MCP_LEVELS_LIMITED", wait, fmt.Sprintf(
+		"this tenant sets levels of log messages too often, or %d of its sessions have one", mcpsession.MaxSessions))
 }

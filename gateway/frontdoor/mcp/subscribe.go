@@ -15,7 +15,6 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/request"
 	"github.com/capgate/capgate/gateway/questions"
 	"github.com/capgate/capgate/gateway/relay"
-	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/plainjson"
 	"github.com/capgate/capgate/internal/manifest"
@@ -29,6 +28,8 @@ import (
 const (
 	subscribeMethod   = manifest.Subscribe
 	unsubscribeMethod = "resources/unsubscribe"
+
+	subscriptionsLimited = "MCP_SUBSCRIPTIONS_LIMITED" // reason of an error
 )
 
 // subscribes reports whether clients can subscribe to resources.
@@ -50,8 +51,8 @@ func (h *Handler) subscribe(ctx context.Context, uri string) (sdk.Result, error)
 	err = h.cfg.Levels.Subscribe(ctx, key, uri)
 	if errors.Is(err, mcpsession.ErrFull) {
 		if all, failed := h.cfg.Levels.URIs(ctx, key); failed == nil && tooMany(append(all, uri)) {
-			return nil, limitedSubscriptions(0, "a session has at most 64 subscriptions to resources, with 32 KiB of "+
-				"URIs; unsubscribe from one first")
+			return nil, limited(subscriptionsLimited, 0, "a session has at most 64 subscriptions to resources, "+
+				"with 32 KiB of URIs; unsubscribe from one first")
 		}
 	}
 	return stored(err)
@@ -76,7 +77,7 @@ func (h *Handler) subscriber(x *exchange, uri string) (key mcpsession.Key, _ err
 			"a subscription is that of a session; start one with initialize, and send its Mcp-Session-Id")
 	}
 	if wait := h.delay(x.r, 0); wait > 0 {
-		return key, limitedSubscriptions(wait, "the tenant changes levels and subscriptions of sessions too often")
+		return key, limited(subscriptionsLimited, wait, "the tenant changes levels and subscriptions of sessions too often")
 	}
 	return h.cfg.Session(x.r, x.session.ID), nil
 }
@@ -85,19 +86,12 @@ func (h *Handler) subscriber(x *exchange, uri string) (key mcpsession.Key, _ err
 func stored(err error) (sdk.Result, error) {
 	switch {
 	case errors.Is(err, mcpsession.ErrFull):
-		return nil, limitedSubscriptions(time.Minute, "1,000 sessions of the tenant have subscriptions to resources, "+
-			"which is the maximum; they end two hours after the last stream of a session")
+		return nil, limited(subscriptionsLimited, time.Minute, "1,000 sessions of the tenant have subscriptions to "+
+			"resources, which is the maximum; they end two hours after the last stream of a session")
 	case err != nil:
-		return nil, status.Answer(&call.Refusal{Kind: call.Unavailable, Reason: "MCP_SUBSCRIPTION_LOST",
-			RetryAfter: time.Second, Message: "the subscription could not be stored, or removed"}).Err()
+		return nil, unavailable("MCP_SUBSCRIPTION_LOST", "the subscription could not be stored, or removed")
 	}
 	return &empty{}, nil
-}
-
-// limitedSubscriptions returns the error of too many subscriptions; a wait of 0 means that waiting does not help.
-func limitedSubscriptions(wait time.Duration, text string) error {
-	return status.Answer(&call.Refusal{Kind: call.ResourceExhausted, Reason: "MCP_SUBSCRIPTIONS_LIMITED",
-		RetryAfter: wait, Message: text}).Err()
 }
 
 // errNoAnswer is the answer to questions of a server about a subscription.

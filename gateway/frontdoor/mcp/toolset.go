@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	grpcstatus "google.golang.org/grpc/status"
@@ -51,8 +50,7 @@ func (h *Handler) choose(r *http.Request) (*http.Request, error) {
 	set := all.Find(name, h.cfg.Member(r))
 	switch {
 	case set == nil && unread:
-		return r, status.Answer(&call.Refusal{Kind: call.Unavailable, Reason: "TOOLSETS_UNAVAILABLE",
-			RetryAfter: time.Second, Message: "the toolsets are not known yet"}).Err()
+		return r, unavailable("TOOLSETS_UNAVAILABLE", "the toolsets are not known yet")
 	case set == nil:
 		return r, refused(http.StatusNotFound, jsonrpc.CodeInvalidRequest, "TOOLSET_UNKNOWN",
 			fmt.Sprintf("there is no toolset %q for this caller; %s has all tools that it may call", name, Path))

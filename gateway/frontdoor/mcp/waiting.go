@@ -12,8 +12,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/capgate/capgate/gateway/questions"
-	"github.com/capgate/capgate/gateway/status"
-	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
@@ -113,9 +111,8 @@ func (h *Handler) forward(r *http.Request, id string, a serverAnswer) error {
 		return unforwardable()
 	}
 	if wait := h.delay(r, len(a.Result)); wait > 0 {
-		return status.Answer(&call.Refusal{Kind: call.ResourceExhausted, Reason: "MCP_ANSWERS_LIMITED",
-			RetryAfter: wait, Message: "too many answers to questions of tools were sent to another replica than " +
-				"that of their call in a short time; the question is still open"}).Err()
+		return limited("MCP_ANSWERS_LIMITED", wait, "too many answers to questions of tools were sent to another "+
+			"replica than that of their call in a short time; the question is still open")
 	}
 	sealed := h.sealsFor(r.Context(), r).seal(sealedAnswer, a)
 	if sealed == "" || len(sealed) > maxLong {
@@ -124,8 +121,8 @@ func (h *Handler) forward(r *http.Request, id string, a serverAnswer) error {
 	ctx, done := context.WithTimeout(r.Context(), cancelPatience)
 	defer done()
 	if h.cfg.Cancel(ctx, answerPrefix+id+"\n"+sealed) != nil {
-		return status.Answer(&call.Refusal{Kind: call.Unavailable, Reason: "MCP_ANSWER_LOST", RetryAfter: time.Second,
-			Message: "the answer could not be sent to the replica of its call; the question is still open"}).Err()
+		return unavailable("MCP_ANSWER_LOST",
+			"the answer could not be sent to the replica of its call; the question is still open")
 	}
 	return nil
 }
