@@ -7,7 +7,7 @@ import (
 
 // Follower receives the updates of one resource, on behalf of the stream of a client.
 type Follower struct {
-	// Context ends when the stream needs no more updates.
+	// Context ends with the stream, or when its client has unsubscribed.
 	Context context.Context //nolint:containedctx // of the stream
 	// Over is set before Context ends if the client has unsubscribed. Otherwise its session may go on with another
 	// stream.

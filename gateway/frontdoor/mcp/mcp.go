@@ -60,7 +60,7 @@ type Config struct {
 	Cancel func(ctx context.Context, request string) error
 	Tasks  Tasks // calls that wait for approvals, as tasks; optional
 	// Questions receives the calls whose clients answer questions of MCP servers, and the followers of resources. If
-	// nil, there are none.
+	// nil, such questions are refused, and clients cannot subscribe to resources.
 	Questions *questions.Calls
 	// Levels holds the levels of log messages and the subscriptions of sessions. If nil, clients of revisions with
 	// sessions have none.

@@ -22,7 +22,7 @@ const setLevelMethod = "logging/setLevel"
 
 func newLogPace() *tokenbucket.Bucket { return tokenbucket.New(logBurst, logEvery) }
 
-// level returns the least level of log messages that the client wants; 0 means none.
+// level returns the level of the log messages that the client has requested; 0 means none.
 func (a *asker) level() questions.Level {
 	if a == nil || a.of == nil || a.of.Log == nil {
 		return 0
@@ -30,8 +30,8 @@ func (a *asker) level() questions.Level {
 	return a.of.Level
 }
 
-// log passes a log message of the server during a call to the client of the call, and to no log of the gateway. What
-// the client does not want, and what is no log message, is dropped.
+// log sends a log message of the server to the client of the call, and to no log of the gateway. It drops messages that
+// are invalid, below the client's level, or above the rate of a call.
 func (ex *exchange) log(params json.RawMessage) {
 	least := ex.asks.level()
 	if least == 0 {
@@ -43,8 +43,8 @@ func (ex *exchange) log(params json.RawMessage) {
 	}
 }
 
-// setLevel makes a server with sessions send the log messages of a level in a session, unless it does. Since 2026-07-28
-// each request has the level. If the server refuses, it sends what it likes.
+// setLevel sets the level of log messages in a session, unless the session has it or a lower one. Since 2026-07-28 each
+// request has the level. An error of the server is ignored, because log drops the messages below the level.
 func (v *server) setLevel(ctx context.Context, o *opened, level questions.Level) {
 	about := o.InitializeResult()
 	//nolint:staticcheck // deprecated, and still a part of the protocol

@@ -37,7 +37,7 @@ type taskParams struct {
 	Answers json.RawMessage `json:"inputResponses,omitempty"`
 }
 
-// taskAnswer is what the SDK decodes from a response about a task. The exchange has the response itself.
+// taskAnswer is the SDK's type for a response about a task. It has no members, because the exchange keeps the response.
 type taskAnswer struct{ sdk.ResultBase }
 
 // taskCall holds the params of a call that is to be a task.
