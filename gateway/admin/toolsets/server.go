@@ -234,7 +234,8 @@ func (s *server) AcceptToolsetTool(ctx context.Context,
 	return &capgatepb.AcceptToolsetToolResponse{Toolset: next}, err
 }
 
-// accepted returns a toolset in which the entry of a tool has the tool's hash of now, which must be that of the request.
+// accepted returns a toolset in which the entry of a tool has the current hash of the tool, which must be that of the
+// request.
 func (s *server) accepted(set *toolset.Set, req *capgatepb.AcceptToolsetToolRequest) (*capgatepb.Toolset, error) {
 	hash, ok := toolschema.ParseHash(req.GetHash())
 	if !ok {

@@ -77,7 +77,8 @@ func (h *Handler) subscriber(x *exchange, uri string) (key mcpsession.Key, _ err
 			"a subscription is that of a session; start one with initialize, and send its Mcp-Session-Id")
 	}
 	if wait := h.delay(x.r, 0); wait > 0 {
-		return key, limited(subscriptionsLimited, wait, "the tenant changes levels and subscriptions of sessions too often")
+		return key, limited(subscriptionsLimited, wait,
+			"the tenant changes levels and subscriptions of sessions too often")
 	}
 	return h.cfg.Session(x.r, x.session.ID), nil
 }

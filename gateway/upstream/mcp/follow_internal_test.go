@@ -29,8 +29,8 @@ func TestUpdatesOfResources(t *testing.T) {
 	}
 }
 
-// TestStreamsOfSubscriptionsAreBounded: a tenant has at most 1,000 streams of subscriptions at a server, whatever others
-// have.
+// TestStreamsOfSubscriptionsAreBounded: a tenant has at most 1,000 streams of subscriptions at a server. Those of other
+// tenants do not count.
 func TestStreamsOfSubscriptionsAreBounded(t *testing.T) {
 	t.Parallel()
 	all := &upstream.Fleets[*server]{Options: upstream.Options{Room: &upstream.Room{}}}

@@ -314,8 +314,8 @@ func TestToolsThatCannotBeListed(t *testing.T) {
 	}
 }
 
-// TestListOfToolsOutlivesItsCall: a call that ends while the tools are listed for it does not end the list, which counts
-// for the next call.
+// TestListOfToolsOutlivesItsCall: a call that ends while the tools are listed for it does not end the listing. The next
+// call uses its result.
 func TestListOfToolsOutlivesItsCall(t *testing.T) {
 	t.Parallel()
 	s := newTasked(t, true, taskDone)
