@@ -48,7 +48,11 @@ func (s *Schema) Check(ctx context.Context, args []byte) error {
 		return nil
 	}
 	c := &checker{ctx: ctx, graph: s.graph, left: maxSteps + min(len(args), stepsForSize)}
-	valid := c.check(s.compiled, r.Root(), nil)
+	return c.conclusion(c.check(s.compiled, r.Root(), nil))
+}
+
+// conclusion returns the error of a check, given whether the text is valid.
+func (c *checker) conclusion(valid bool) error {
 	switch {
 	case c.stopped != nil:
 		return c.stopped

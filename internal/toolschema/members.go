@@ -34,15 +34,7 @@ func (s *Schema) CheckMembers(ctx context.Context, part []byte) error {
 			valid = c.undeclared(top, name.Bytes())
 		}
 	}
-	switch {
-	case c.stopped != nil:
-		return c.stopped
-	case len(c.ambiguous) > 0:
-		return c.ambiguousName()
-	case valid:
-		return nil
-	}
-	return c.violation()
+	return c.conclusion(valid)
 }
 
 // declaresAll reports whether the names that a schema permits are all in its own properties and patternProperties.
