@@ -12,10 +12,10 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/capgate/capgate/gateway/admin/toolsets"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/lib/untrusted"
 	"github.com/capgate/capgate/internal/settings"
-	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/internal/toolset"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
@@ -146,19 +146,7 @@ func (c *toolsetsCommand) set(cmd *cobra.Command, conn grpc.ClientConnInterface,
 	case len(of.Tenants) > 0:
 		return usageError("the toolset has tenants; leave them out, and use --tenant or --global")
 	}
-	s := &capgatepb.Toolset{Name: of.Name, Groups: of.Groups}
-	for i := range of.Tools {
-		e := &of.Tools[i]
-		one := &capgatepb.Toolset_Entry{Capability: e.Capability, Tool: e.Tool, Name: e.Name,
-			Description: e.Description}
-		if e.Hash != (toolschema.Hash{}) {
-			one.Hash = e.Hash.String()
-		}
-		if len(e.Arguments) > 0 {
-			one.Arguments = string(e.Arguments.Object())
-		}
-		s.Tools = append(s.Tools, one)
-	}
+	s := toolsets.Message(of)
 	if proto.Size(s) > toolset.MaxText { // the gateway would not read the request
 		return exitError{exitRefused, plainError{errors.New("the toolset has more than 64 KiB")}}
 	}

@@ -17,13 +17,25 @@ import (
 // messageOf returns a toolset as it was set.
 func messageOf(set *toolset.Set) *capgatepb.Toolset {
 	of := set.Toolset()
-	t := &capgatepb.Toolset{Name: of.Name, Groups: of.Groups, Source: set.Source(), Path: mcp.Path + "/" + of.Name}
+	t := Message(of)
+	t.Source, t.Path = set.Source(), mcp.Path+"/"+of.Name
 	if r := set.Record(); r != nil {
 		t.Tenant, t.Global, t.Etag, t.SetBy = r.Tenant, r.Tenant == "", r.Etag, r.By
 		t.UpdateTime = timestamppb.New(r.Updated)
 	} else {
 		t.Tenants = of.Tenants
 	}
+	for i, one := range t.GetTools() {
+		for _, fixed := range of.Tools[i].Arguments {
+			one.Fixed = append(one.Fixed, fixed.Name)
+		}
+	}
+	return t
+}
+
+// Message returns the name, groups and tools of a toolset.
+func Message(of *toolset.Toolset) *capgatepb.Toolset {
+	t := &capgatepb.Toolset{Name: of.Name, Groups: of.Groups}
 	for i := range of.Tools {
 		e := &of.Tools[i]
 		one := &capgatepb.Toolset_Entry{Capability: e.Capability, Tool: e.Tool, Name: e.Name,
@@ -33,9 +45,6 @@ func messageOf(set *toolset.Set) *capgatepb.Toolset {
 		}
 		if len(e.Arguments) > 0 {
 			one.Arguments = string(e.Arguments.Object())
-		}
-		for j := range e.Arguments {
-			one.Fixed = append(one.Fixed, e.Arguments[j].Name)
 		}
 		t.Tools = append(t.Tools, one)
 	}
