@@ -13,11 +13,11 @@ import (
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
-// soon is an age that a connection reaches in a test, after its greeting, also on a busy machine.
+// soon is an age that a connection reaches only after its handshake, even on a busy machine.
 const soon = time.Second
 
-// TestMaxAge: the client of an old connection gets both GOAWAYs. The calls finish, however long they take, and then the
-// connection ends.
+// TestMaxAge: the client of an old connection gets both GOAWAYs. The connection ends when its calls have finished,
+// however long they take.
 func TestMaxAge(t *testing.T) {
 	t.Parallel()
 	for name, replace := range map[string]func(*relayed){
@@ -34,7 +34,7 @@ func TestMaxAge(t *testing.T) {
 			c := rawClient(t, w.addr)
 			check.Must(t, c.Write(rawhttp2.Headers(1, false, c.Block(request("/t.T/Echo")...)))) // the connection stays
 			if name == "move" {
-				check.Must(t, c.Sync()) // it is open
+				check.Must(t, c.Sync()) // the connection is established
 			}
 			replace(w)
 			f, err := c.Wait(isGoAway)
@@ -44,7 +44,7 @@ func TestMaxAge(t *testing.T) {
 			}
 			check.Must(t, c.Write(rawhttp2.Headers(3, false, c.Block(request("/t.T/Echo")...)),
 				rawhttp2.Data(3, true, rawhttp2.Message([]byte("x")))))
-			f, err = c.Wait(isGoAway) // it answers the PING
+			f, err = c.Wait(isGoAway) // sent once the PING is acknowledged
 			check.Must(t, err)
 			if last := lastStream(f); last != 3 {
 				t.Errorf("the last GOAWAY takes the streams up to %d", last)
@@ -60,7 +60,7 @@ func TestMaxAge(t *testing.T) {
 					t.Errorf("%+v", r)
 				}
 			}
-			other := rawClient(t, w.addr) // it is no shutdown
+			other := rawClient(t, w.addr) // the relay accepts new connections
 			check.Must(t, other.Sync())
 		})
 	}
@@ -84,7 +84,8 @@ func TestMaxAgeIdle(t *testing.T) {
 	check.Must(t, c.WaitClosed())
 }
 
-// TestMaxAgeGrace: calls that are left after the grace end with the Handler's answer, and the connection with them.
+// TestMaxAgeGrace: calls that are still running after the grace period end with the Handler's status, and the
+// connection is closed.
 func TestMaxAgeGrace(t *testing.T) {
 	t.Parallel()
 	w := newRelayed(t, relay.Config{Age: accept.Age{Max: soon, Grace: soon}})
@@ -106,8 +107,9 @@ func TestMaxAgeGrace(t *testing.T) {
 	}
 }
 
-// TestHTTP1ConnectionsEnd: responses over HTTP/1.1 end their connections when these are old enough, and when clients
-// are to leave. That is decided as a response begins, not as its request does, and by all ways of writing one.
+// TestHTTP1ConnectionsEnd: a response over HTTP/1.1 ends its connection if the connection is old enough, or if the
+// replica asks clients to leave. The decision is made when the response begins, not the request, however the handler
+// writes it.
 func TestHTTP1ConnectionsEnd(t *testing.T) {
 	t.Parallel()
 	var leaving atomic.Bool
@@ -155,7 +157,7 @@ func TestHTTP1ConnectionsEnd(t *testing.T) {
 	}
 }
 
-// TestAgesDiffer: clients that connected together do not come back together.
+// TestAgesDiffer: clients that connected at the same time do not reconnect at the same time.
 func TestAgesDiffer(t *testing.T) {
 	t.Parallel()
 	const age = 500 * time.Millisecond

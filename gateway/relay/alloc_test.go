@@ -13,7 +13,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// busyHandler does for every call what a gateway does.
+// busyHandler does the work of a gateway for every call.
 type busyHandler struct {
 	up    *Upstream
 	codes [17]int
@@ -47,8 +47,7 @@ type unaryLoop struct {
 	id           uint32
 }
 
-// script codes the blocks that a peer sends in its steady state: after they have
-// been sent before.
+// script encodes the header blocks that a peer sends in its steady state, when it has sent them before.
 func script(t testing.TB, c *conn, blocks ...[]string) [][]byte {
 	var buf bytes.Buffer
 	enc := xhpack.NewEncoder(&buf)
@@ -58,7 +57,7 @@ func script(t testing.TB, c *conn, blocks ...[]string) [][]byte {
 		for _, pairs := range blocks {
 			buf.Reset()
 			for i := 0; i < len(pairs); i += 2 {
-				// Values that differ each time, and secrets, come as literals.
+				// Secrets, and values that differ each time, are sent as literals.
 				secret := pairs[i] == "grpc-timeout" || pairs[i] == "authorization"
 				check.Must(t, enc.WriteField(xhpack.HeaderField{Name: pairs[i], Value: pairs[i+1], Sensitive: secret}))
 			}
@@ -102,7 +101,7 @@ func newUnaryLoop(t testing.TB, size int, fields ...string) *unaryLoop {
 	return l
 }
 
-// call makes one call, and tops the windows up.
+// call makes one call, and refills the windows.
 func (l *unaryLoop) call() {
 	c, b := l.client, l.back
 	c.sendWin, b.sendWin = maxWindow, maxWindow
@@ -112,7 +111,7 @@ func (l *unaryLoop) call() {
 	c.link.(*fakeLink).out, b.link.(*fakeLink).out = c.link.(*fakeLink).out[:0], b.link.(*fakeLink).out[:0]
 }
 
-// feedOn hands frames over in one read, after putting their stream's id in.
+// feedOn feeds frames to a connection in one read, after setting their stream id.
 func feedOn(c *conn, p []byte, id uint32) {
 	c.sh.enter()
 	buf := c.sh.buf[:frameHeaderLen+len(p)]
@@ -124,7 +123,7 @@ func feedOn(c *conn, p []byte, id uint32) {
 	c.sh.leave()
 }
 
-// TestCallAllocatesNothing holds the core to no garbage per call.
+// TestCallAllocatesNothing: the core allocates nothing for a call.
 func TestCallAllocatesNothing(t *testing.T) {
 	cases := map[string]*unaryLoop{
 		"long secret": newUnaryLoop(t, 100, "authorization", "Bearer "+strings.Repeat("token", 300)),
@@ -145,7 +144,7 @@ func TestCallAllocatesNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkCall measures a unary call's way through the core, without sockets.
+// BenchmarkCall measures the path of a unary call through the core, without sockets.
 func BenchmarkCall(b *testing.B) {
 	for _, size := range []int{100, 1000, 10_000} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {

@@ -13,7 +13,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
-// said is the answer of a backend to a call on stream 1.
+// said returns the frames that a backend sends in response to a call on stream 1.
 type said func(*rawhttp2.Conn) []rawhttp2.Frame
 
 func frames(f ...rawhttp2.Frame) said { return func(*rawhttp2.Conn) []rawhttp2.Frame { return f } }
@@ -24,7 +24,7 @@ func headers(end bool, fields ...string) said {
 	}
 }
 
-// response returns the beginning of a good response, and then more.
+// response returns the beginning of a valid response, followed by more.
 func response(more ...said) said {
 	return func(c *rawhttp2.Conn) []rawhttp2.Frame {
 		all := headers(false, ":status", "200", "content-type", "application/grpc")(c)
@@ -35,7 +35,7 @@ func response(more ...said) said {
 	}
 }
 
-// brokenStreams are errors of a backend on one stream.
+// brokenStreams returns protocol errors of a backend on one stream.
 func brokenStreams() map[string]said {
 	return map[string]said{
 		"DATA before HEADERS":                         frames(rawhttp2.Data(1, false, []byte("x"))),
@@ -70,7 +70,7 @@ func brokenStreams() map[string]said {
 	}
 }
 
-// brokenConnections are errors of a backend on its connection.
+// brokenConnections returns protocol errors of a backend on its connection.
 func brokenConnections() map[string]said {
 	part := rawhttp2.Frame{Type: rawhttp2.TypeHeaders, Stream: 1}
 	return map[string]said{
@@ -99,8 +99,8 @@ func brokenConnections() map[string]said {
 	}
 }
 
-// TestBrokenBackend plays backends that break the protocol, on a stream or on the
-// connection. The call gets a status; the client's connection goes on.
+// TestBrokenBackend: if a backend violates the protocol, on a stream or on the connection, the call ends with a status
+// and the client's connection stays open.
 func TestBrokenBackend(t *testing.T) {
 	t.Parallel()
 	play := func(name string, s said, connection bool) {
@@ -112,7 +112,7 @@ func TestBrokenBackend(t *testing.T) {
 			c := g.attacker()
 			check.Must(t, c.Write(rawhttp2.Headers(1, true, c.Block(request("/raw/call")...))))
 			check.Must(t, check.Received(t, done, "the end of what the backend plays"))
-			// Earlier bytes are delivered first.
+			// Bytes that came before the error are delivered first.
 			check.Must(t, c.Write(rawhttp2.WindowUpdate(0, 1<<20), rawhttp2.WindowUpdate(1, 1<<20)))
 			r, err := c.WaitResponse(1)
 			check.Must(t, err)
@@ -130,8 +130,8 @@ func TestBrokenBackend(t *testing.T) {
 	}
 }
 
-// answer plays a backend: it waits for a call, says what it has to say, and wants its
-// stream or its connection ended for it.
+// answer plays a backend: it waits for a call, sends its frames, and waits until the relay ends the stream or the
+// connection.
 func (g *rig) answer(s said, connection bool) error {
 	nc, err := g.raw.Accept()
 	if err != nil {
@@ -156,10 +156,10 @@ func (g *rig) answer(s said, connection bool) error {
 	return err
 }
 
-// TestBackendGone plays backends that leave, or never say what they have to.
+// TestBackendGone: backends that disconnect, or never complete a frame.
 func TestBackendGone(t *testing.T) {
 	t.Parallel()
-	preface := slices.Clip(rawhttp2.Settings().Append(nil)) // to which all append
+	preface := slices.Clip(rawhttp2.Settings().Append(nil)) // every case appends to it
 	cases := map[string]func(*rawhttp2.Conn) error{
 		"closes at once":   func(c *rawhttp2.Conn) error { return c.Close() },
 		"says nothing":     func(c *rawhttp2.Conn) error { return c.Drain() },
@@ -211,8 +211,8 @@ func sayAndDrain(c *rawhttp2.Conn, b []byte) error {
 	return c.Drain()
 }
 
-// TestBackendFloods plays backends that send without end what nobody asked for, to a
-// client that takes nothing. The backend's connection ends, the client's does not.
+// TestBackendFloods: backends that flood the relay with unrequested frames, for a client that reads nothing. The relay
+// closes the connection to the backend, and not that to the client.
 func TestBackendFloods(t *testing.T) {
 	cases := map[string]said{
 		"PING":           frames(rawhttp2.Ping(1)),
@@ -249,7 +249,7 @@ func TestBackendFloods(t *testing.T) {
 	}
 }
 
-// TestInformationalFlood sends 103 after 103 to a client that does not read.
+// TestInformationalFlood: a backend sends endless 103 responses for a client that does not read.
 func TestInformationalFlood(t *testing.T) {
 	g := newRig(t, relay.Config{})
 	g.during(limits{buffers: perConn, goroutines: 12, streams: 1}, func() {
@@ -278,7 +278,7 @@ func TestInformationalFlood(t *testing.T) {
 	})
 }
 
-// TestGoAwayOfAWrongPort: a backend that wants no cleartext has begun no call, whatever its GOAWAY says.
+// TestGoAwayOfAWrongPort: a backend that refuses cleartext has not started the call, whatever its GOAWAY says.
 func TestGoAwayOfAWrongPort(t *testing.T) {
 	t.Parallel()
 	w := newRelayed(t, relay.Config{})

@@ -11,7 +11,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
-// TestFloodAttacks sends frames that ask for nothing, until the relay ends the connection.
+// TestFloodAttacks sends frames that carry no request, until the relay closes the connection.
 func TestFloodAttacks(t *testing.T) {
 	const open, closed = 1, 3 // a stream that stays open and one that is over
 	cases := map[string]rawhttp2.Frame{
@@ -54,11 +54,11 @@ func TestFloodAttacks(t *testing.T) {
 	}
 }
 
-// flood writes until the connection has ended. The good client makes a call in between.
+// flood writes until the connection has ended. Meanwhile, the well-behaved client makes a call.
 func (g *rig) flood(c *rawhttp2.Conn, batch []byte, ended <-chan error) {
 	g.t.Helper()
 	for end, first := time.Now().Add(check.Patience), true; time.Now().Before(end); first = false {
-		err := c.WriteBytes(batch) // fails when it is closed: ended will tell how
+		err := c.WriteBytes(batch) // fails on a closed connection; ended has the reason
 		if first {
 			g.call()
 		}
@@ -75,7 +75,7 @@ func (g *rig) flood(c *rawhttp2.Conn, batch []byte, ended <-chan error) {
 	g.t.Errorf("the connection goes on")
 }
 
-// windowSettings is n changes of INITIAL_WINDOW_SIZE.
+// windowSettings returns n changes of INITIAL_WINDOW_SIZE.
 func windowSettings(n int) []rawhttp2.Setting {
 	s := make([]rawhttp2.Setting, n)
 	for i := range s {
@@ -84,8 +84,8 @@ func windowSettings(n int) []rawhttp2.Setting {
 	return s
 }
 
-// TestKeepalivesAreNoFlood: what a connection does by the way of calls is paid for
-// by them, however long it lives.
+// TestKeepalivesAreNoFlood: the control frames that ordinary calls cause never count as a flood, however old the
+// connection is.
 func TestKeepalivesAreNoFlood(t *testing.T) {
 	g := newRig(t, relay.Config{})
 	c := g.attacker()

@@ -11,7 +11,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
-// TestContinuationAttacks never ends a header block (CVE-2024-24549 and its kin).
+// TestContinuationAttacks sends header blocks without an end (CVE-2024-24549 and similar attacks).
 func TestContinuationAttacks(t *testing.T) {
 	cases := map[string][]byte{
 		"full":  bytes.Repeat([]byte{0}, 16<<10),
@@ -33,7 +33,7 @@ func TestContinuationAttacks(t *testing.T) {
 	}
 }
 
-// TestLongHeaders sends lists that are, or decode to, more than the relay takes.
+// TestLongHeaders sends header lists that exceed the relay's limit, encoded or decoded.
 func TestLongHeaders(t *testing.T) {
 	g := newRig(t, relay.Config{})
 	t.Run("list", func(t *testing.T) {
@@ -46,7 +46,7 @@ func TestLongHeaders(t *testing.T) {
 	t.Run("HPACK bomb", func(t *testing.T) {
 		c := g.attacker()
 		g.during(limits{buffers: 1 << 20, goroutines: 8, streams: 2}, func() {
-			// An entry of the dynamic table, and references to it: 4 KiB for each byte.
+			// An entry of the dynamic table and references to it: each byte decodes to 4 KiB.
 			bomb := append(c.Block(request(methodEmpty, "x", strings.Repeat("y", 4000))...),
 				bytes.Repeat([]byte{0x80 | 62}, 16<<10-5000)...)
 			writeBlock(t, c, 1, bomb)
@@ -65,14 +65,14 @@ func TestLongHeaders(t *testing.T) {
 			frames := blockFrames(1, block)
 			check.Must(t, c.Write(frames[0]))
 			g.call()
-			_ = c.Write(frames[1:]...) // it may be ended before all of it is written
+			_ = c.Write(frames[1:]...) // the connection may be closed before all frames are written
 			check.Must(t, check.Received(t, ended, "the end of the connection"))
 		})
 	})
 }
 
-// TestHeadersHeld opens many streams with long headers at a backend that does not
-// answer. What they hold is bounded for a connection.
+// TestHeadersHeld opens many streams with long headers at a backend that does not respond. The memory for their headers
+// is bounded for each connection.
 func TestHeadersHeld(t *testing.T) {
 	const streams = 200
 	long := strings.Repeat("\x7e", 60<<10)
@@ -87,7 +87,7 @@ func TestHeadersHeld(t *testing.T) {
 			buffers: 4<<20 + 1<<20,
 			refused: true,
 		},
-		"long by reference": { // 60 KiB in 20 bytes, and one copy of it in the relay
+		"long by reference": { // 60 KiB in 20 bytes, of which the relay holds one copy
 			first: func(c *rawhttp2.Conn) []byte {
 				return c.Block(request("/raw/never", "x", strings.Repeat("y", 3000))...)
 			},
@@ -148,7 +148,7 @@ func writeBlock(t *testing.T, c *rawhttp2.Conn, stream uint32, block []byte) {
 	check.Must(t, c.Write(blockFrames(stream, block)...))
 }
 
-// want431 wants the stream refused and the connection to go on.
+// want431 checks that the relay refuses the stream and keeps the connection.
 func want431(t *testing.T, c *rawhttp2.Conn, stream uint32) {
 	t.Helper()
 	r, err := c.WaitResponse(stream)

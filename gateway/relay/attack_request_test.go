@@ -9,8 +9,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
-// TestMalformedRequests: each is a stream error PROTOCOL_ERROR (RFC 9113 §8.1.1), and
-// no backend hears of it.
+// TestMalformedRequests: each is a stream error PROTOCOL_ERROR (RFC 9113 §8.1.1), and no backend receives it.
 func TestMalformedRequests(t *testing.T) {
 	t.Parallel()
 	cases := []struct {
@@ -99,7 +98,7 @@ func TestMalformedRequests(t *testing.T) {
 	}
 }
 
-// TestWrongBodies: bodies that are not as long as announced, and what may not follow one.
+// TestWrongBodies: bodies whose length differs from content-length, and frames that must not follow a body.
 func TestWrongBodies(t *testing.T) {
 	t.Parallel()
 	open := func(c *rawhttp2.Conn, more ...string) rawhttp2.Frame {
@@ -133,7 +132,7 @@ func TestWrongBodies(t *testing.T) {
 		}, rawhttp2.StreamClosed},
 		"window exceeded": {func(c *rawhttp2.Conn) []rawhttp2.Frame {
 			f := []rawhttp2.Frame{rawhttp2.Headers(1, false, c.Block(request("/raw/never")...))}
-			for range 9 { // what the relay holds, and what the backend's window takes
+			for range 9 { // more than the relay's buffer and the backend's window
 				f = append(f, rawhttp2.Data(1, false, make([]byte, 16<<10)))
 			}
 			return f
@@ -156,8 +155,8 @@ func TestWrongBodies(t *testing.T) {
 	}
 }
 
-// TestForwardedRequest looks at what a backend gets: the same path byte for byte, and
-// nothing that it could take for a response.
+// TestForwardedRequest: the backend gets the path byte for byte, and no field that it could take for part of a
+// response.
 func TestForwardedRequest(t *testing.T) {
 	t.Parallel()
 	g := newRig(t, relay.Config{})
@@ -200,7 +199,7 @@ func TestForwardedRequest(t *testing.T) {
 	}
 }
 
-// TestPathsAreNotDecoded: a path that means the method to who decodes it is another one.
+// TestPathsAreNotDecoded: a path that is equal to the method's only after decoding names another method.
 func TestPathsAreNotDecoded(t *testing.T) {
 	t.Parallel()
 	g := newRig(t, relay.Config{})
@@ -222,7 +221,7 @@ func TestPathsAreNotDecoded(t *testing.T) {
 	}
 }
 
-// TestCompressedFirstMessage is handed over as it is, with its flag.
+// TestCompressedFirstMessage: a compressed first message is forwarded unchanged, with its flag.
 func TestCompressedFirstMessage(t *testing.T) {
 	t.Parallel()
 	g := newRig(t, relay.Config{})

@@ -8,10 +8,9 @@ import (
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
-// TestResetAttacks opens streams that come to nothing as fast as it can: by the
-// client's own RST_STREAM (rapid reset, CVE-2023-44487), or by making the relay reset
-// them (MadeYouReset, CVE-2025-8671). Either way the connection ends before a second
-// window of 500 streams is over.
+// TestResetAttacks opens streams and ends them at once, by the client's own RST_STREAM (rapid reset, CVE-2023-44487) or
+// by making the relay reset them (MadeYouReset, CVE-2025-8671). In both cases the connection ends within two windows of
+// 500 streams.
 func TestResetAttacks(t *testing.T) {
 	const bad = "bad\x00value"
 	open := func(c *rawhttp2.Conn, id uint32, end bool, more ...string) rawhttp2.Frame {
@@ -71,7 +70,7 @@ func TestResetAttacks(t *testing.T) {
 				}
 				check.Must(t, check.Received(t, ended, "the end of the connection"))
 			})
-			// One window of streams can be half used up and forgotten just before the attack's own.
+			// The window of streams that precedes the attack may be half used.
 			if n := g.handler.count(relay.ClientGone) + g.handler.count(relay.ClientProtocol); n > 1000 {
 				t.Errorf("%d streams were reset, at most 1000 expected", n)
 			}
@@ -79,9 +78,9 @@ func TestResetAttacks(t *testing.T) {
 	}
 }
 
-// wantCalm reads until the connection has ended, which must be for ENHANCE_YOUR_CALM.
-// The relay's last words wait a second to be read, and come after all that it had to say
-// before: a reader that is slow, as where the machine is busy, gets nothing but the end.
+// wantCalm reads until the connection has ended, which must be with ENHANCE_YOUR_CALM. The relay waits one second for
+// the client to read its GOAWAY, behind all earlier output. A slow reader, as on a busy machine, may see only the end
+// of the connection.
 func wantCalm(c *rawhttp2.Conn) error {
 	err := wantGoAway(c, rawhttp2.EnhanceYourCalm)
 	if rawhttp2.Closed(err) {

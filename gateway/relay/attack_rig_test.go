@@ -25,7 +25,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
-// attackHandler forwards as it is told and counts what became of the streams.
+// attackHandler forwards calls as headers and message decide, and counts how the streams ended.
 type attackHandler struct {
 	headers func(*relay.Stream) // decides; required
 	message func(*relay.Stream, relay.Message)
@@ -70,29 +70,29 @@ func (h *attackHandler) count(why relay.Failure) int {
 	return h.ended[why]
 }
 
-// rig is a relay in front of grpc-go's interop server and of a backend that the test
-// plays itself, with a client of good manners.
+// rig is a relay in front of grpc-go's interop server and of a backend that the test plays itself, with a well-behaved
+// client.
 //
-// The path of a call decides what the Handler does: /raw/… goes to the test's backend,
-// /read/… to the interop server after its first message was read, /refuse/… is
-// refused at length, and the rest goes to the interop server at once.
+// The path of a call decides what the Handler does: /raw/… goes to the test's backend, /read/… goes to the interop
+// server once its first message was read, /refuse/… is refused with a long message, and all others go to the interop
+// server at once.
 type rig struct {
 	t       *testing.T
 	relay   *relay.Relay
 	handler *attackHandler
 	addr    string
 	tls     *tls.Config  // for clients; nil means cleartext
-	raw     net.Listener // the test's backend
+	raw     net.Listener // for the test's backend
 	good    testgrpc.TestServiceClient
-	before  int          // goroutines, with the good client connected
-	calls   atomic.Int64 // of the good client that have succeeded
+	before  int          // goroutines while only the well-behaved client is connected
+	calls   atomic.Int64 // successful calls of the well-behaved client
 }
 
 const methodEmpty = "/grpc.testing.TestService/EmptyCall"
 
 func newRig(t *testing.T, cfg relay.Config) *rig { return startRig(t, cfg, nil) }
 
-// newTLSRig returns a rig of which the relay speaks TLS to its clients.
+// newTLSRig returns a rig whose relay serves TLS.
 func newTLSRig(t *testing.T, cfg relay.Config) *rig {
 	server, client := tlsConfigs(t)
 	cfg.TLS, client.NextProtos = server, []string{"h2"}
@@ -137,7 +137,7 @@ func startRig(t *testing.T, cfg relay.Config, client *tls.Config) *rig {
 	g.addr = front.Addr().String()
 
 	g.good = testgrpc.NewTestServiceClient(g.grpc())
-	for range 2 * runtime.GOMAXPROCS(0) { // each shard has a connection to the backend of its own
+	for range 2 * runtime.GOMAXPROCS(0) { // each shard has its own connection to the backend
 		g.call()
 		other := g.grpc()
 		interop.DoEmptyUnaryCall(t.Context(), testgrpc.NewTestServiceClient(other), grpc.WaitForReady(true))
@@ -152,7 +152,7 @@ func startRig(t *testing.T, cfg relay.Config, client *tls.Config) *rig {
 	return g
 }
 
-// grpc returns a connection of grpc-go's.
+// grpc returns a client connection of grpc-go.
 func (g *rig) grpc() *grpc.ClientConn {
 	if g.tls == nil {
 		return dialGRPC(g.t, g.addr)
@@ -160,7 +160,7 @@ func (g *rig) grpc() *grpc.ClientConn {
 	return dialGRPC(g.t, g.addr, grpc.WithTransportCredentials(credentials.NewTLS(g.tls)))
 }
 
-// call makes a good call, which must succeed.
+// call makes a call of the well-behaved client, which must succeed.
 func (g *rig) call() {
 	g.t.Helper()
 	ctx, cancel := context.WithTimeout(g.t.Context(), check.Patience)
@@ -179,9 +179,9 @@ type limits struct {
 	streams    int
 }
 
-// during runs an attack while the good client makes calls and the relay's usage is
-// watched, and then waits until the relay is as it was before. One of the calls has to succeed while the attack lasts:
-// one that may be over sooner makes it itself.
+// during runs an attack while the well-behaved client makes calls and the relay's usage is watched. Then it waits until
+// the relay has released what the attack used. At least one call must succeed during the attack. A short attack makes
+// that call itself.
 func (g *rig) during(most limits, attack func()) {
 	g.t.Helper()
 	stop, stopped := make(chan struct{}), make(chan struct{})
@@ -198,7 +198,7 @@ func (g *rig) during(most limits, attack func()) {
 		}
 	}()
 	func() {
-		defer func() { // also when attack ends the test
+		defer func() { // even if attack ends the test
 			close(stop)
 			<-stopped
 		}()
@@ -218,7 +218,7 @@ func (g *rig) within(most limits) {
 	if u.Buffers > most.buffers || u.Streams > most.streams+1 {
 		g.t.Errorf("usage %+v, at most %+v expected", u, most)
 	}
-	// The test has two goroutines more than at rest, and a good call some for itself.
+	// The test runs two goroutines more than at rest, and a call needs some.
 	if n := runtime.NumGoroutine() - g.before; n > most.goroutines+6 {
 		g.t.Errorf("%d more goroutines, at most %d expected", n, most.goroutines)
 	}
@@ -237,13 +237,13 @@ func (g *rig) atRest() {
 
 }
 
-// settled waits until nothing is held but client connections.
+// settled waits until the relay holds only client connections.
 func (g *rig) settled(want relay.Usage) {
 	g.t.Helper()
 	check.Succeeds(g.t, "the relay to hold what is wanted", func() error { return g.holds(want) })
 }
 
-// holds says what the relay holds but want.
+// holds returns an error if the relay does not hold exactly want.
 func (g *rig) holds(want relay.Usage) error {
 	u := g.relay.Usage()
 	u.Upstreams = 0
@@ -253,7 +253,7 @@ func (g *rig) holds(want relay.Usage) error {
 	return nil
 }
 
-// attacker returns a connection that has greeted.
+// attacker returns a connection after its handshake.
 func (g *rig) attacker(settings ...rawhttp2.Setting) *rawhttp2.Conn {
 	g.t.Helper()
 	c := g.dial()
@@ -261,7 +261,7 @@ func (g *rig) attacker(settings ...rawhttp2.Setting) *rawhttp2.Conn {
 	return c
 }
 
-// dial returns a connection on which nothing has been said.
+// dial returns a connection before its handshake.
 func (g *rig) dial() *rawhttp2.Conn {
 	g.t.Helper()
 	c, err := rawhttp2.Dial(g.addr)
@@ -287,7 +287,7 @@ func (g *rig) backend(settings ...rawhttp2.Setting) *rawhttp2.Conn {
 	return c
 }
 
-// sink plays a backend that reads everything and answers nothing.
+// sink plays a backend that reads everything and never responds.
 func (g *rig) sink() {
 	go func() {
 		nc, err := g.raw.Accept()
@@ -298,19 +298,18 @@ func (g *rig) sink() {
 		c := rawhttp2.New(nc)
 		c.Timeout = time.Hour
 		if err := c.Welcome(); err == nil {
-			_ = c.Drain() // whole frames, as they are: a header block may be in several
+			_ = c.Drain() // whole frames only: a header block may span several
 		}
 	}()
 }
 
-// request returns the fields of a gRPC request.
+// request returns the header fields of a gRPC request.
 func request(path string, more ...string) []string {
 	return append([]string{":method", "POST", ":scheme", "http", ":path", path, ":authority", "test",
 		"content-type", "application/grpc", "te", "trailers"}, more...)
 }
 
-// wantGoAway reads until the relay has ended the connection, which must be with this
-// code, and ends it too.
+// wantGoAway reads until the relay has closed the connection, which must be with this code, and closes it too.
 func wantGoAway(c *rawhttp2.Conn, want uint32) error {
 	defer func() { _ = c.Close() }()
 	got, err := c.WaitGoAway()
@@ -320,7 +319,7 @@ func wantGoAway(c *rawhttp2.Conn, want uint32) error {
 	return err
 }
 
-// tlsConfigs are for a server and for clients that trust it.
+// tlsConfigs returns the configuration of a server, and that of clients that trust it.
 func tlsConfigs(t *testing.T) (server, client *tls.Config) {
 	t.Helper()
 	srv := httptest.NewUnstartedServer(nil) // for its certificate

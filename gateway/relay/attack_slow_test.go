@@ -14,10 +14,10 @@ import (
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
-// shardTick is the time by which a timer of the relay may end something early: its clock has ticks.
+// shardTick is the resolution of the relay's clock. A timer may fire early by that much.
 const shardTick = 10 * time.Millisecond
 
-// TestSlowPeers begins things and does not end them.
+// TestSlowPeers: clients begin a handshake, a frame or a message and never complete it.
 func TestSlowPeers(t *testing.T) {
 	const limit = time.Second
 	preface := slices.Clip(rawhttp2.Settings().Append([]byte(rawhttp2.Preface)))
@@ -26,7 +26,7 @@ func TestSlowPeers(t *testing.T) {
 	}
 	cases := map[string]struct {
 		first   func(*rawhttp2.Conn) []byte // written at once
-		trickle []byte                      // written a byte at a time, again and again
+		trickle []byte                      // then written again and again, one byte at a time
 	}{
 		"nothing":          {first: func(*rawhttp2.Conn) []byte { return nil }},
 		"half a preface":   {first: func(*rawhttp2.Conn) []byte { return preface[:10] }},
@@ -72,8 +72,7 @@ func TestSlowPeers(t *testing.T) {
 	})
 }
 
-// trickleUntilClosed writes a byte every few milliseconds until the relay has closed
-// the connection.
+// trickleUntilClosed writes one byte every few milliseconds until the relay has closed the connection.
 func trickleUntilClosed(c *rawhttp2.Conn, trickle []byte) error {
 	ended := make(chan error, 1)
 	go func() { ended <- c.Drain() }()
@@ -83,7 +82,7 @@ func trickleUntilClosed(c *rawhttp2.Conn, trickle []byte) error {
 			return err
 		case <-time.After(10 * time.Millisecond):
 			if len(trickle) > 0 {
-				_ = c.WriteBytes(trickle[:1]) // fails when it is closed
+				_ = c.WriteBytes(trickle[:1]) // fails on a closed connection
 				trickle = trickle[1:]
 			}
 		}
@@ -95,7 +94,7 @@ func bigFrameHeader() []byte {
 	return rawhttp2.Headers(1, true, make([]byte, 1000)).Append(nil)[:9]
 }
 
-// halfMessage returns the beginning of a message of 1000 bytes, in a DATA frame that has more to come.
+// halfMessage returns the beginning of a message of 1000 bytes, in an incomplete DATA frame.
 func halfMessage() []byte {
 	return rawhttp2.Data(1, false, rawhttp2.Message(make([]byte, 1000))).Append(nil)[:100]
 }
@@ -104,7 +103,7 @@ func openBlock(c *rawhttp2.Conn) []byte {
 	return rawhttp2.Frame{Type: rawhttp2.TypeHeaders, Stream: 1, Payload: c.Block(request(methodEmpty)...)}.Append(nil)
 }
 
-// TestSlowHandshake begins TLS and does not end it.
+// TestSlowHandshake: a TLS handshake that is never completed is cut off, and its place is released.
 func TestSlowHandshake(t *testing.T) {
 	t.Parallel()
 	const limit = 200 * time.Millisecond
@@ -116,17 +115,17 @@ func TestSlowHandshake(t *testing.T) {
 	check.Cleanup(t, r.Close)
 	ln := check.Listen(t)
 	go func() { _ = r.Serve(ln) }()
-	clientHello := []byte{22, 3, 1, 2, 0, 1, 0} // the first bytes of one
+	clientHello := []byte{22, 3, 1, 2, 0, 1, 0} // the beginning of a client hello
 	for _, said := range [][]byte{nil, clientHello} {
 		c, err := rawhttp2.Dial(ln.Addr().String())
 		check.Must(t, err)
 		check.Must(t, c.WriteBytes(said))
-		check.Must(t, c.Drain()) // the second one is served, so the first one's place was given back
+		check.Must(t, c.Drain()) // the second connection is served, so the first has released its place
 		check.Must(t, c.Close())
 	}
 }
 
-// TestIdleConnection is closed after its time, in good order.
+// TestIdleConnection: an idle connection is closed with a GOAWAY after its timeout.
 func TestIdleConnection(t *testing.T) {
 	t.Parallel()
 	const idle = time.Second
@@ -140,7 +139,7 @@ func TestIdleConnection(t *testing.T) {
 	}
 }
 
-// TestBusyConnectionIsNotIdle: a connection with a stream outlasts one that came later and is idle.
+// TestBusyConnectionIsNotIdle: a connection with a stream outlives a newer one that is idle.
 func TestBusyConnectionIsNotIdle(t *testing.T) {
 	t.Parallel()
 	g := newRig(t, relay.Config{Timeouts: relay.Timeouts{Idle: time.Second}})
@@ -154,7 +153,7 @@ func TestBusyConnectionIsNotIdle(t *testing.T) {
 	check.Must(t, wantGoAway(c, rawhttp2.NoError))
 }
 
-// TestHalfOpen: a client that has gone without a word is found by PING.
+// TestHalfOpen: a PING finds a client that has disappeared without closing its connection.
 func TestHalfOpen(t *testing.T) {
 	t.Parallel()
 	g := newRig(t, relay.Config{Timeouts: relay.Timeouts{KeepAlive: 100 * time.Millisecond, Ping: 2 * time.Second}})
@@ -169,7 +168,7 @@ func TestHalfOpen(t *testing.T) {
 		}
 		check.Must(t, err)
 		if f.Type == rawhttp2.TypePing {
-			if pings++; pings == 1 { // the second one is not answered
+			if pings++; pings == 1 { // the second PING gets no answer
 				check.Must(t, c.Write(rawhttp2.Pong(f)))
 			}
 		}

@@ -10,15 +10,14 @@ import (
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
-// The most memory that a client costs which does not take its downloads.
+// The memory that the relay holds at most for a client that does not read its downloads.
 const (
 	perStream = 64 << 10
 	perConn   = 1 << 20
 )
 
-// TestUnreadDownloads opens a hundred downloads without end and takes none: because
-// it gives no window, because it never gives any back, or because it gives all there is
-// and does not read the socket.
+// TestUnreadDownloads opens a hundred endless downloads and reads none of them: the client grants no window, does not
+// replenish it, or grants the largest window and does not read the socket.
 func TestUnreadDownloads(t *testing.T) {
 	const downloads = 100
 	const all = 1<<31 - 1
@@ -26,7 +25,7 @@ func TestUnreadDownloads(t *testing.T) {
 		return rawhttp2.Settings(rawhttp2.Setting{ID: rawhttp2.InitialWindowSize, Value: n})
 	}
 	cases := map[string]struct {
-		then []rawhttp2.Frame // said when the downloads are open, without window so far
+		then []rawhttp2.Frame // sent when the downloads are open; until then they have no window
 		read bool
 		rig  func(*testing.T, relay.Config) *rig
 	}{
@@ -66,8 +65,8 @@ func TestUnreadDownloads(t *testing.T) {
 	}
 }
 
-// TestConnectionShare: one connection does not get all the memory that there is for
-// slow readers. What goes beyond its share is ended, the rest of it goes on.
+// TestConnectionShare: one connection cannot use all the memory for slow readers. Streams beyond its share end, and its
+// other streams continue.
 func TestConnectionShare(t *testing.T) {
 	const downloads, share = 100, 1 << 20
 	g := newRig(t, relay.Config{Memory: relay.Memory{MaxConnBuffered: share}})
@@ -98,11 +97,10 @@ func TestConnectionShare(t *testing.T) {
 	})
 }
 
-// endless plays a backend that answers each call with a body without end, as fast as
-// the windows allow.
+// endless plays a backend that answers each call with an endless body, as fast as the windows allow.
 func endless(b *rawhttp2.Conn) {
 	data := make([]byte, 16<<10)
-	conn, streams := perConn, map[uint32]int{} // windows
+	conn, streams := perConn, map[uint32]int{} // send windows
 	for {
 		f, err := b.Read()
 		if err != nil {
@@ -136,8 +134,8 @@ func endless(b *rawhttp2.Conn) {
 	}
 }
 
-// TestCrumbs grants a download its window byte by byte: as many frames to read and
-// to write for us as bytes for it.
+// TestCrumbs: a client grants its download one byte of window at a time, so that each byte costs a frame in both
+// directions.
 func TestCrumbs(t *testing.T) {
 	g := newRig(t, relay.Config{})
 	g.during(limits{buffers: 4 * perStream, goroutines: 10, streams: 1}, func() {
@@ -154,15 +152,15 @@ func TestCrumbs(t *testing.T) {
 	})
 }
 
-// TestAnswersUnread makes the relay answer and does not read the answers: the relay
-// takes no more, and waits for the client only so long.
+// TestAnswersUnread: a client that does not read the responses is not read any further, and is disconnected after a
+// while.
 func TestAnswersUnread(t *testing.T) {
 	for name, start := range map[string]func(*testing.T, relay.Config) *rig{"cleartext": newRig, "TLS": newTLSRig} {
 		t.Run(name, func(t *testing.T) {
 			g := start(t, relay.Config{Timeouts: relay.Timeouts{KeepAlive: 300 * time.Millisecond,
 				Ping: 3 * time.Second}})
 			g.during(limits{buffers: perConn, goroutines: 8, streams: 1}, func() {
-				_ = writeRefused(g.attacker(), 40_000) // answers of 36 MB
+				_ = writeRefused(g.attacker(), 40_000) // responses of 36 MB in all
 				g.call()
 				g.settled(relay.Usage{Clients: 1})
 			})
@@ -170,13 +168,13 @@ func TestAnswersUnread(t *testing.T) {
 	}
 }
 
-// TestAnswersReadLate reads them in the end: none is missing.
+// TestAnswersReadLate: a client that reads its responses late gets all of them.
 func TestAnswersReadLate(t *testing.T) {
-	const calls = 20_000 // answers of 18 MB, more than the sockets' buffers take
+	const calls = 20_000 // responses of 18 MB in all, more than the sockets' buffers hold
 	g := newRig(t, relay.Config{})
 	g.during(limits{buffers: perConn, goroutines: 8, streams: 1}, func() {
 		c := g.attacker()
-		check.Must(t, writeRefused(c, calls)) // requests of 300 KB: the sockets take them
+		check.Must(t, writeRefused(c, calls)) // requests of 300 KB in all, which the sockets' buffers hold
 		check.Succeeds(t, "the upload to wait", func() error {
 			if u := g.relay.Usage(); u.Buffers < 64<<10 {
 				return fmt.Errorf("usage %+v: nothing waits", u)
@@ -195,7 +193,7 @@ func TestAnswersReadLate(t *testing.T) {
 	})
 }
 
-// writeRefused makes calls that are refused at length.
+// writeRefused makes calls that are refused with long messages.
 func writeRefused(c *rawhttp2.Conn, calls int) error {
 	for id := uint32(1); id < uint32(2*calls); id += 200 {
 		var frames []rawhttp2.Frame
@@ -209,7 +207,7 @@ func writeRefused(c *rawhttp2.Conn, calls int) error {
 	return nil
 }
 
-// TestUploadUnread sends to a backend that takes nothing.
+// TestUploadUnread sends to a backend that reads nothing.
 func TestUploadUnread(t *testing.T) {
 	const uploads = 50
 	g := newRig(t, relay.Config{})
@@ -219,21 +217,21 @@ func TestUploadUnread(t *testing.T) {
 		backend <- c
 		_ = c.WaitClosed()
 	}()
-	// Requests that a backend has not taken yet can still go to another one.
+	// A request that its backend has not read can still be sent to another one.
 	g.during(limits{buffers: uploads*perStream + perConn, goroutines: 12, streams: uploads}, func() {
 		c := g.attacker()
 		piece := make([]byte, 16<<10-1)
 		for i := range uint32(uploads) {
 			check.Must(t, c.Write(rawhttp2.Headers(2*i+1, false, c.Block(request("/raw/upload")...))))
 		}
-		for range 4 { // 64 KiB: as much as the window has
+		for range 4 { // 64 KiB: the whole window
 			for i := range uint32(uploads) {
 				check.Must(t, c.Write(rawhttp2.Data(2*i+1, false, piece)))
 			}
 		}
 		check.Must(t, c.Sync())
 		g.call()
-		check.Must(t, c.Write(rawhttp2.Data(1, false, piece))) // and more than it has
+		check.Must(t, c.Write(rawhttp2.Data(1, false, piece))) // one byte or more beyond the window
 		code, err := c.WaitReset(1)
 		check.Must(t, err)
 		if code != rawhttp2.FlowControlError {

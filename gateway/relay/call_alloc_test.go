@@ -10,24 +10,24 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// bare is one client's and one backend's connection without sockets.
+// bare has one connection of a client and one to a backend, without sockets.
 type bare struct {
 	sh           *shard
 	client, back *conn
-	in, out      *fakeLink // the client's and the backend's
+	in, out      *fakeLink // of the client and of the backend
 	buf          []byte
-	enc          *hpack.Encoder // of the client; a backend's blocks are the same each time
+	enc          *hpack.Encoder // of the client; a backend's blocks never change
 	fields       *hpack.Interner
-	next         uint32 // the next stream of both
-	web          bool   // the http.Handler has had a request
+	next         uint32 // the next stream of both connections
+	web          bool   // the http.Handler has received a request
 }
 
-// bareHandler reads the first message of a call and sends it on.
+// bareHandler reads the first message of a call and forwards it.
 type bareHandler struct {
 	up    *Upstream
 	group *Group
 
-	charge bool // to the group
+	charge bool // charge calls to group
 }
 
 func (h *bareHandler) Headers(s *Stream) {
@@ -75,7 +75,7 @@ func newBare(t testing.TB) *bare {
 	return b
 }
 
-// feed gives bytes to a connection, in a turn of their own.
+// feed feeds bytes to a connection, in a turn of their own.
 func (b *bare) feed(c *conn, p []byte) {
 	n := copy(b.buf[frameHeaderLen:], p)
 	b.sh.enter()
@@ -84,7 +84,7 @@ func (b *bare) feed(c *conn, p []byte) {
 	b.in.out, b.out.out = b.in.out[:0], b.out.out[:0]
 }
 
-// request appends a call as grpc-go makes it, with a timeout of its own.
+// request appends a call as grpc-go encodes it, with the given timeout.
 func (b *bare) request(p []byte, timeout string, body []byte) []byte {
 	block := b.enc.Begin(nil)
 	for _, f := range [][2]string{{":method", "POST"}, {":scheme", "http"}, {":path", "/t.T/Echo"},
@@ -98,7 +98,7 @@ func (b *bare) request(p []byte, timeout string, body []byte) []byte {
 	return append(appendFrameHeader(p, len(body), frameData, flagEndStream, b.next), body...)
 }
 
-// response appends the answer to the same call.
+// response appends the response to the same call.
 func (b *bare) response(p, body []byte) []byte {
 	enc := hpack.NewEncoder()
 	enc.SetMaxTable(0)
@@ -109,12 +109,12 @@ func (b *bare) response(p, body []byte) []byte {
 	return append(appendFrameHeader(p, len(trailers), frameHeaders, flagEndHeaders|flagEndStream, b.next), trailers...)
 }
 
-// A unary call in steady state makes no garbage.
+// TestUnaryCallAllocatesNothing: a unary call in the steady state allocates nothing.
 func TestUnaryCallAllocatesNothing(t *testing.T) {
 	testAllocatesNothing(t, newBare(t))
 }
 
-// Nor does one that is counted, and whose group has a rate.
+// TestLimitedCallAllocatesNothing: a call with limits, in a group with a rate, allocates nothing.
 func TestLimitedCallAllocatesNothing(t *testing.T) {
 	b := newBare(t)
 	h := b.sh.relay.handler.(*bareHandler)
@@ -152,8 +152,8 @@ func testAllocatesNothing(t *testing.T, b *bare) {
 	}
 }
 
-// FuzzFrames gives two fresh pairs of connections the same bytes, from a client and
-// from a backend, to one at once and to the other in pieces. Both must end alike.
+// FuzzFrames feeds the same bytes of a client and of a backend to two fresh pairs of connections, to one at once and to
+// the other in pieces. Both must end in the same state.
 func FuzzFrames(f *testing.F) {
 	seed := &bare{enc: hpack.NewEncoder(), fields: hpack.NewInterner(nil), next: 1}
 	message := []byte{0, 0, 0, 0, 3, 1, 2, 3}
@@ -189,7 +189,7 @@ func FuzzFrames(f *testing.F) {
 		}
 		a, b := whole.state(), pieces.state()
 		if a.web || b.web {
-			return // a server answers, in its own time
+			return // the process serves this call at its own pace
 		}
 		if a != b {
 			t.Errorf("at once %+v, in pieces %+v", a, b)
@@ -197,9 +197,9 @@ func FuzzFrames(f *testing.F) {
 	})
 }
 
-// bareState is the state of the connections of a bare.
+// bareState is the comparable state of the connections of a bare.
 type bareState struct {
-	web                        bool // the web handler has a call
+	web                        bool // the http.Handler has a request
 	clientOver, backOver       bool
 	clientStreams, backStreams int
 }

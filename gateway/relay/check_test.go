@@ -8,8 +8,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// TestCheckOfASlowBackend: a backend that sends something keeps its calls, however late it answers a PING: its answer
-// may be behind a long response. One that sends nothing any more loses them.
+// TestCheckOfASlowBackend: a backend that still sends keeps its calls, even if its answer to a PING is late: the answer
+// may be queued behind a long response. A silent backend loses its calls.
 func TestCheckOfASlowBackend(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {

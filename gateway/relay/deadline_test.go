@@ -15,7 +15,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
-// capped forwards with the client's deadline or this one, whichever is sooner.
+// capped forwards with the sooner of d and the client's deadline.
 func (f *forwarder) capped(d time.Duration) {
 	f.onHeaders(func(s *relay.Stream) {
 		d := d
@@ -27,7 +27,7 @@ func (f *forwarder) capped(d time.Duration) {
 	})
 }
 
-// TestDeadlineToldUpstream checks that the backend gets what is left, and no more.
+// TestDeadlineToldUpstream: the backend gets the remaining time.
 func TestDeadlineToldUpstream(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
@@ -59,7 +59,7 @@ func TestDeadlineToldUpstream(t *testing.T) {
 				w.h.capped(c.limit)
 				margin = 50 * time.Millisecond
 			}
-			const rounding = 10 * time.Millisecond // grpc-timeout has a unit
+			const rounding = 10 * time.Millisecond // grpc-timeout is rounded to its unit
 			earliest := time.Now().Add(c.most - margin - rounding)
 			ctx, cancel := context.Background(), func() {}
 			if c.asked > 0 {
@@ -69,8 +69,7 @@ func TestDeadlineToldUpstream(t *testing.T) {
 			if _, err := unary(ctx, w.cc, "Echo", nil); err != nil {
 				t.Fatal(err)
 			}
-			// The header has the time that is left, so a slow machine makes the backend's deadline later, never
-			// earlier.
+			// The header has the remaining time, so a slow machine makes the backend's deadline later, never earlier.
 			got := check.Received(t, told, "the notice")
 			if got.left > c.most-margin {
 				t.Errorf("the backend has %v of %v", got.left, c.most)
@@ -82,7 +81,7 @@ func TestDeadlineToldUpstream(t *testing.T) {
 	}
 }
 
-// TestDeadlinePasses ends calls whose time is over, whatever they wait for. TestMachine proves in virtual time that
+// TestDeadlinePasses: calls end at their deadlines, in whatever state they are. TestMachine checks in virtual time that
 // they end soon.
 func TestDeadlinePasses(t *testing.T) {
 	t.Parallel()
@@ -114,20 +113,20 @@ func TestDeadlinePasses(t *testing.T) {
 			t.Parallel()
 			w := newRelayed(t, relay.Config{})
 			defer close(w.back.release)
-			if name == "no connection" { // the socket is open, but nobody says SETTINGS
+			if name == "no connection" { // the socket is open, but the backend sends no SETTINGS
 				ln := check.Listen(t)
-				check.Cleanup(t, func() { _ = ln.Close() }) // or the garbage collector does
+				check.Cleanup(t, func() { _ = ln.Close() }) // a reference that keeps the listener from being collected
 				w.h.to(w.NewUpstream(relay.UpstreamConfig{Addr: ln.Addr().String()}))
 			}
 			calls := 1
-			if c.method == "Wait" { // its time must not pass before there is a connection
+			if c.method == "Wait" { // its deadline must not pass before the connection exists
 				_, err := unary(w.ctx, w.cc, "Echo", nil)
 				check.Must(t, err)
 				calls++
 			}
 			w.h.onHeaders(c.headers(w.h))
 			began := time.Now()
-			s := stream(t.Context(), t, w.cc, c.method) // sends no message, and brings no deadline of its own
+			s := stream(t.Context(), t, w.cc, c.method) // sends no message, and has no deadline of its own
 			ended := make(chan error, 1)
 			go func() {
 				_, err := recv(s)
@@ -152,7 +151,7 @@ func TestDeadlinePasses(t *testing.T) {
 	}
 }
 
-// TestMalformedTimeout reports a grpc-timeout that is none as no time at all.
+// TestMalformedTimeout: a malformed grpc-timeout counts as 0.
 func TestMalformedTimeout(t *testing.T) {
 	t.Parallel()
 	w := newRelayed(t, relay.Config{})
@@ -181,7 +180,7 @@ func TestMalformedTimeout(t *testing.T) {
 	}
 }
 
-// TestCancel lets the client leave: the backend hears of it, whatever the call waits for.
+// TestCancel: if the client cancels, the backend learns of it, whatever the call waits for.
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range handlers() {
@@ -205,7 +204,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// TestCancelUnstarted cancels calls that no backend knows of yet.
+// TestCancelUnstarted: a call is canceled before any backend has received it.
 func TestCancelUnstarted(t *testing.T) {
 	t.Parallel()
 	for name, wait := range map[string]func(*forwarder, *relay.Stream){
@@ -234,7 +233,7 @@ func TestCancelUnstarted(t *testing.T) {
 	}
 }
 
-// TestBackendCancels passes a backend's reset on to the client.
+// TestBackendCancels: the relay passes a backend's reset on to the client.
 func TestBackendCancels(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[uint32]codes.Code{8: codes.Canceled, 2: codes.Internal, 11: codes.ResourceExhausted} {
@@ -256,7 +255,7 @@ func TestBackendCancels(t *testing.T) {
 	}
 }
 
-// TestLeftWithoutDeadline: a call that has no deadline has all the time.
+// TestLeftWithoutDeadline: the remaining time of a call without a deadline is unlimited.
 func TestLeftWithoutDeadline(t *testing.T) {
 	t.Parallel()
 	left := make(chan [2]time.Duration, 1)

@@ -14,18 +14,18 @@ func isGoAway(f rawhttp2.Frame) bool { return f.Type == rawhttp2.TypeGoAway }
 
 func isPing(f rawhttp2.Frame) bool { return f.Type == rawhttp2.TypePing && !f.Has(rawhttp2.Ack) }
 
-// lastStream returns the last one that a GOAWAY says was taken.
+// lastStream returns the last stream id that a GOAWAY accepts.
 func lastStream(f rawhttp2.Frame) uint32 { return binary.BigEndian.Uint32(f.Payload) }
 
-// shutDown stops a relay. The channel gets the error when it has.
+// shutDown stops a relay. The channel receives the error of Shutdown.
 func (w *relayed) shutDown() <-chan error {
 	stopped := make(chan error, 1)
 	go func() { stopped <- w.Shutdown(w.ctx) }()
 	return stopped
 }
 
-// TestDrain: a client is told to go elsewhere in two steps (RFC 9113 §6.8). What it sends before it knows is served;
-// what it sends after is not, and may be sent elsewhere.
+// TestDrain: a drain has two steps (RFC 9113 §6.8). A request that the client sends before it has seen the first GOAWAY
+// is served. A request after the second is refused, and may be retried elsewhere.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	w := newRelayed(t, relay.Config{})
@@ -41,7 +41,7 @@ func TestDrain(t *testing.T) {
 	check.Must(t, c.Write(rawhttp2.Headers(3, false, c.Block(request("/t.T/Echo")...)),
 		rawhttp2.Data(3, true, rawhttp2.Message([]byte("x")))))
 	refused := false
-	f, err = c.Wait(func(f rawhttp2.Frame) bool { // it answers the PING
+	f, err = c.Wait(func(f rawhttp2.Frame) bool { // sent once the PING is acknowledged
 		refused = refused || f.Type == rawhttp2.TypeReset
 		return isGoAway(f)
 	})
@@ -68,7 +68,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// TestDrainAwaitsItsOwnAnswer: the answer to a PING that was sent before says nothing of what the client knows.
+// TestDrainAwaitsItsOwnAnswer: the answer to an earlier PING does not prove that the client has seen the GOAWAY.
 func TestDrainAwaitsItsOwnAnswer(t *testing.T) {
 	t.Parallel()
 	w := newRelayed(t, relay.Config{Timeouts: relay.Timeouts{KeepAlive: 30 * time.Millisecond}})

@@ -15,8 +15,8 @@ type greeter struct{ *forwarder }
 
 func (greeter) Headers(s *relay.Stream) { s.Reply([]byte("hello, " + s.RequestValue().(string))) }
 
-// A call that begins in the process passes the Handler as any other does. What the front door knows of its caller goes
-// with it as a value.
+// A call that begins in the process passes the Handler as any other does. The front door passes what it has learned of
+// the caller as a value.
 func ExampleRelay_Open() {
 	r := relay.New(relay.Config{}, greeter{&forwarder{}}, http.NotFoundHandler())
 	defer r.Close()
@@ -25,9 +25,9 @@ func ExampleRelay_Open() {
 		fmt.Println(err)
 		return
 	}
-	_ = call.Send(relay.Message{Data: []byte("a serialized request")}) // io.EOF: Recv and Status say why
+	_ = call.Send(relay.Message{Data: []byte("a serialized request")}) // on io.EOF, Recv and Status have the reason
 	call.CloseSend()
-	var buf []byte // used again for each message
+	var buf []byte // reused for each message
 	for {
 		m, err := call.Recv(buf)
 		if errors.Is(err, io.EOF) {
@@ -42,7 +42,7 @@ func ExampleRelay_Open() {
 	// status 0
 }
 
-// Unary is the short way for a call of one message each way. Both buffers can be used again.
+// Unary makes a call of one message in each direction. Both buffers can be reused.
 func ExampleRelay_Unary() {
 	r := relay.New(relay.Config{}, greeter{&forwarder{}}, http.NotFoundHandler())
 	defer r.Close()
@@ -68,13 +68,13 @@ func (server) Headers(s *relay.Stream) {
 				err = s.Send(m)
 			}
 			if err != nil {
-				return relay.Status{Code: 1, Message: err.Error()} // the caller is gone
+				return relay.Status{Code: 1, Message: err.Error()} // the caller has gone
 			}
 		}
 	})
 }
 
-// A served call has whole messages, whoever its caller is: here the process itself.
+// A served call has whole messages. Here the caller is the process itself.
 func ExampleStream_Serve() {
 	r := relay.New(relay.Config{}, server{&forwarder{}}, http.NotFoundHandler())
 	defer r.Close()

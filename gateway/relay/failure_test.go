@@ -21,7 +21,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
-// Explain says each failure by its name.
+// Explain returns a status with the failure's name.
 func (f *forwarder) Explain(s *relay.Stream, why relay.Failure) relay.Status {
 	code := codes.Unavailable
 	switch why {
@@ -43,8 +43,7 @@ func (f *forwarder) Explain(s *relay.Stream, why relay.Failure) relay.Status {
 	return relay.Status{Code: uint32(code), Message: text}
 }
 
-// TestBackendKilled stops a backend under its calls: none of them is OK, none is
-// given to another backend.
+// TestBackendKilled: when a backend is killed during its calls, none of them is OK and none is sent to another backend.
 func TestBackendKilled(t *testing.T) {
 	t.Parallel()
 	w := newRelayed(t, relay.Config{})
@@ -92,7 +91,7 @@ func TestBackendKilled(t *testing.T) {
 	}
 }
 
-// TestSocketCloses ends the backend's socket at every point of a call.
+// TestSocketCloses closes the backend's socket at every point of a call.
 func TestSocketCloses(t *testing.T) {
 	t.Parallel()
 	head := func(p rawPeer, id uint32) rawhttp2.Frame {
@@ -143,7 +142,7 @@ func TestSocketCloses(t *testing.T) {
 	}
 }
 
-// load calls until it is stopped, and returns how many calls it made.
+// load makes calls until it is stopped, and returns their number.
 func (w *relayed) load(t *testing.T, prefix string, stop chan struct{}) int {
 	for n := 0; ; n++ {
 		select {
@@ -174,7 +173,7 @@ func (w *relayed) load(t *testing.T, prefix string, stop chan struct{}) int {
 	}
 }
 
-// TestGracefulStop replaces backends under load: no call fails, none is delivered twice.
+// TestGracefulStop: while backends are replaced under load, no call fails and none is delivered twice.
 func TestGracefulStop(t *testing.T) {
 	t.Parallel()
 	for _, same := range []bool{false, true} {
@@ -199,7 +198,7 @@ func TestGracefulStop(t *testing.T) {
 			backends := []*backend{w.back}
 			for range 5 {
 				old := backends[len(backends)-1]
-				w.h.results(t, len(w.h.results(t, 0))+200) // let it work for a while
+				w.h.results(t, len(w.h.results(t, 0))+200) // let the new backend serve for a while
 				ln := check.Listen(t)
 				if same {
 					_ = ln.Close()
@@ -232,7 +231,7 @@ func TestGracefulStop(t *testing.T) {
 	}
 }
 
-// TestGoAwayBelow disowns streams in flight: they go to a new connection, whole.
+// TestGoAwayBelow: streams above the last id of a GOAWAY are sent again on a new connection, from their beginning.
 func TestGoAwayBelow(t *testing.T) {
 	t.Parallel()
 	w := newRelayed(t, relay.Config{})
@@ -276,7 +275,7 @@ func TestGoAwayBelow(t *testing.T) {
 	}
 }
 
-// TestRefusedStream takes a stream that a backend refused to another one, from its beginning.
+// TestRefusedStream: a stream that a backend refuses is sent to another one, from its beginning.
 func TestRefusedStream(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range handlers() {
@@ -303,7 +302,7 @@ func TestRefusedStream(t *testing.T) {
 			check.Must(t, err)
 			check.Must(t, p.Write(rawhttp2.Reset(id, 7)))
 			check.Received(t, unsent, "the call to be refused unsent")
-			check.Must(t, send(s, pattern(2, 200_000))) // more than is kept
+			check.Must(t, send(s, pattern(2, 200_000))) // more than the relay keeps for a retry
 			check.Must(t, s.CloseSend())
 			want := append(pattern(1, 20_000), pattern(2, 200_000)...)
 			if got, err := recv(s); err != nil || !bytes.Equal(got, want) {
@@ -316,7 +315,7 @@ func TestRefusedStream(t *testing.T) {
 	}
 }
 
-// TestRefusedTooLate: a stream that its backend refused, and that was not kept whole, did not start.
+// TestRefusedTooLate: a refused stream that the relay has not kept whole ends as not sent.
 func TestRefusedTooLate(t *testing.T) {
 	t.Parallel()
 	for name, say := range map[string]func(id uint32) rawhttp2.Frame{
@@ -348,13 +347,13 @@ func TestRefusedTooLate(t *testing.T) {
 	}
 }
 
-// TestNobodyThere reports backends that cannot be reached: at once if they refuse or end the connection, as the hour
-// of their dial would not pass, and else when the time for it is over.
+// TestNobodyThere: calls to an unreachable backend end at once if it refuses or closes the connection, and at the dial
+// timeout otherwise.
 func TestNobodyThere(t *testing.T) {
 	t.Parallel()
 	w := newRelayed(t, relay.Config{})
 	deaf := check.Listen(t)
-	go func() { // takes connections and ends them
+	go func() { // accepts connections and closes them
 		for {
 			nc, err := deaf.Accept()
 			if err != nil {
@@ -364,7 +363,7 @@ func TestNobodyThere(t *testing.T) {
 		}
 	}()
 	check.Cleanup(t, func() { _ = deaf.Close() })
-	silent := check.Listen(t) // takes connections and says nothing
+	silent := check.Listen(t) // accepts connections and sends nothing
 	check.Cleanup(t, func() { _ = silent.Close() })
 	for name, cfg := range map[string]relay.UpstreamConfig{
 		"refused": {Addr: check.ClosedPort(t), DialTimeout: time.Hour},

@@ -11,10 +11,10 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// hello holds the first frames of a peer, without the preface.
+// hello returns the first frames of a peer, without the preface.
 func hello() frames { return frames(nil).add(frameSettings, 0, 0, nil) }
 
-// greeted returns a connection of a client and one of a backend that have said hello.
+// greeted returns a client's connection and a backend's, both after their handshake.
 func greeted(t testing.TB, cfg Config) (h *fuzzHandler, client, back *conn) {
 	h, client, back = fuzzRelay(t, cfg)
 	feedAll(client, append([]byte(preface), hello()...))
@@ -22,7 +22,7 @@ func greeted(t testing.TB, cfg Config) (h *fuzzHandler, client, back *conn) {
 	return h, client, back
 }
 
-// told returns the error of the GOAWAY by which a connection ends; false: it goes on.
+// told returns the code of the last GOAWAY, and whether the connection is ending.
 func told(c *conn) (code errCode, ends bool) {
 	c.sh.enter()
 	defer c.sh.leave()
@@ -60,7 +60,7 @@ func TestFramesCountForTheirWork(t *testing.T) {
 	const settings = 2000
 	for name, test := range map[string]struct {
 		say  func(id uint32) frames
-		most int // times that it may be said
+		most int // times that say's frames are allowed
 	}{
 		"requests whose headers are too long": {func(id uint32) frames {
 			return frames(nil).headers(id, true, append(fuzzRequest("/x"), "x-long", strings.Repeat("x", 1000))...)
@@ -84,14 +84,14 @@ func TestFramesCountForTheirWork(t *testing.T) {
 	}
 }
 
-// TestWhatAClientMayGiveUp: who gives up many calls at once is taken for an attacker; not so who has waited for their
-// answers, or has had the beginning of them.
+// TestWhatAClientMayGiveUp: a client that cancels many calls soon after it made them is treated as an attacker. A
+// client that has waited for a while, or has received part of a response, is not.
 func TestWhatAClientMayGiveUp(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		begins bool // the response, before the call is given up
+		begins bool // the response begins before the call is canceled
 		after  time.Duration
-		ends   bool // the connection, for it
+		ends   bool // the connection ends
 	}{
 		"at once":                   {ends: true},
 		"soon":                      {after: time.Duration(premature - 1), ends: true},
@@ -122,7 +122,7 @@ func TestWhatAClientMayGiveUp(t *testing.T) {
 	}
 }
 
-// TestTrickledBlock: a header block has to be there in time as a whole, in however many frames it comes.
+// TestTrickledBlock: a header block must be complete in time, however many frames it has.
 func TestTrickledBlock(t *testing.T) {
 	t.Parallel()
 	more := frames(nil).add(frameContinuation, 0, 1, []byte{0x82})

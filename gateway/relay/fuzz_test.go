@@ -13,14 +13,14 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// fuzzHandler forwards, or reads the first message before, as the path says.
+// fuzzHandler forwards, reads the first message or replies, as the path says.
 type fuzzHandler struct {
 	up      *Upstream
 	asked   int
 	done    int
 	message *Message
 	failure Failure
-	serve   func(*Stream) // what goes to /serve
+	serve   func(*Stream) // serves /serve
 }
 
 func (h *fuzzHandler) Headers(s *Stream) {
@@ -64,8 +64,8 @@ func (h *fuzzHandler) Explain(_ *Stream, f Failure) Status {
 
 func (h *fuzzHandler) Done(*Stream, *Result) { h.done++ }
 
-// fuzzRelay returns a shard with a client's connection and a backend's, and no goroutine but those of the
-// http.Handler.
+// fuzzRelay returns a connection of a client and one to a backend on one shard, without goroutines other than those of
+// the http.Handler.
 func fuzzRelay(t testing.TB, cfg Config) (h *fuzzHandler, client, back *conn) {
 	h = &fuzzHandler{}
 	r := bareRelay(t, cfg, h)
@@ -102,7 +102,7 @@ func bareRelay(t testing.TB, cfg Config, h Handler) *Relay {
 	return r
 }
 
-// feedAll hands bytes over as a socket would.
+// feedAll feeds bytes to a connection as a socket would.
 func feedAll(c *conn, p []byte) {
 	c.sh.enter()
 	defer c.sh.leave()
@@ -135,7 +135,7 @@ func fuzzRequest(path string) []string {
 		"application/grpc"}
 }
 
-// segments cuts bytes into what FuzzConn reads: whose they are, and how many.
+// segments interleaves bytes in the form that FuzzConn reads: the connection and the length precede each segment.
 func segments(client, back frames, size int) []byte {
 	var out []byte
 	for len(client)+len(back) > 0 {
@@ -148,9 +148,8 @@ func segments(client, back frames, size int) []byte {
 	return out
 }
 
-// FuzzConn feeds any bytes to a client's and a backend's connection, by turns. What
-// must hold: nothing breaks, what is written is frames, every stream is told of and
-// nothing is left when the connections have gone.
+// FuzzConn feeds any bytes to a client's and a backend's connection, in turn. The relay must not panic, must write
+// whole frames, must report every stream, and must hold nothing once the connections have ended.
 func FuzzConn(f *testing.F) {
 	hello := frames(nil).add(frameSettings, 0, 0, nil)
 	msg := append([]byte{0, 0, 0, 0, 5}, "hello"...)
@@ -202,7 +201,7 @@ func FuzzConn(f *testing.F) {
 	})
 }
 
-// checkFrames reads what a connection wrote.
+// checkFrames checks the frames that a connection wrote.
 func checkFrames(t *testing.T, c *conn) {
 	p := c.link.(*fakeLink).out
 	if c.pool != nil {
@@ -225,8 +224,7 @@ func checkFrames(t *testing.T, c *conn) {
 	}
 }
 
-// FuzzFirstMessage sends any body in any pieces, and compares what the Handler is
-// told with what the body says.
+// FuzzFirstMessage sends any body in any pieces, and compares the message that the Handler gets with that of the body.
 func FuzzFirstMessage(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 0, 3, 'a', 'b', 'c', 0}, uint64(0x1234))
 	f.Add([]byte{1, 0, 0, 0, 0}, uint64(0))

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestGroupCharge pays for small messages of two shards. All that came is paid for, and of what may come each shard
-// pays a millisecond at the group's rate at the most.
+// TestGroupCharge pays for small messages of two shards. All received bytes are paid for, and each shard pays at most
+// one millisecond in advance.
 func TestGroupCharge(t *testing.T) {
 	t.Parallel()
 	r := New(Config{Shards: 2}, &bareHandler{}, nil)

@@ -14,10 +14,10 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// h2specCases is how many cases h2spec v2.2.1 has, strict ones included: fewer mean that it did not run.
+// h2specCases is the number of cases of h2spec v2.2.1, strict ones included. Fewer mean that it did not run.
 const h2specCases = 146
 
-// h2specExceptions are the cases that need not pass, with the reason.
+// h2specExceptions maps the cases that need not pass to the reasons.
 var h2specExceptions = map[string]string{
 	"http2/3.5: Sends invalid connection preface": "the port speaks HTTP/1.1 too: what does not begin as HTTP/2 is " +
 		"answered " +

@@ -17,7 +17,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// parentRelayed serves /t.T/Parent by serve; other calls go to the backend.
+// parentRelayed serves /t.T/Parent by serve. Other calls go to the backend.
 func parentRelayed(t testing.TB, serve func(*relay.ServerStream) relay.Status) *relayed {
 	w := newRelayed(t, relay.Config{Shards: 2})
 	w.h.onHeaders(func(s *relay.Stream) {
@@ -31,7 +31,8 @@ func parentRelayed(t testing.TB, serve func(*relay.ServerStream) relay.Status) *
 	return w
 }
 
-// TestContinue: a subrequest is on its parent's shard, knows its parent's Value, and is the only one of its kind.
+// TestContinue: a subrequest runs on its parent's shard and has its parent's Value. A call has at most one such
+// subrequest at a time.
 func TestContinue(t *testing.T) {
 	t.Parallel()
 	var w *relayed
@@ -51,7 +52,7 @@ func TestContinue(t *testing.T) {
 		}
 		again, err := s.Continue(s.Context(), relay.Request{Path: "/t.T/Nothing"})
 		check.Must(t, err)
-		wantEnd(t, again, codes.Unimplemented) // which is no end of its parent
+		wantEnd(t, again, codes.Unimplemented) // does not end its parent
 		return sent(s.Send(relay.Message{Data: []byte("done")}))
 	})
 	h := w.h.headers
@@ -73,7 +74,7 @@ func TestContinue(t *testing.T) {
 	w.drained(t)
 }
 
-// TestHandleDies: a handle is of no use when the function that serves the call has returned, and what it began ends.
+// TestHandleDies: when the function that serves the call has returned, its handle is rejected and its subrequests end.
 func TestHandleDies(t *testing.T) {
 	t.Parallel()
 	var handle relay.Handle
@@ -117,7 +118,7 @@ func TestHandleDies(t *testing.T) {
 	w.drained(t)
 }
 
-// TestParentHasEnded: what a function begins for a call that has ended before ends at once, and gets nowhere.
+// TestParentHasEnded: a subrequest of a call that has already ended ends at once and is not forwarded.
 func TestParentHasEnded(t *testing.T) {
 	t.Parallel()
 	children := make(chan *relay.ClientStream, 1)
@@ -138,7 +139,7 @@ func TestParentHasEnded(t *testing.T) {
 	w.drained(t)
 }
 
-// TestDeadlineOfSubrequests: a subrequest is told no later a deadline than that of its parent.
+// TestDeadlineOfSubrequests: a subrequest's deadline is no later than its parent's.
 func TestDeadlineOfSubrequests(t *testing.T) {
 	t.Parallel()
 	w := parentRelayed(t, func(s *relay.ServerStream) relay.Status {
@@ -160,17 +161,17 @@ func TestDeadlineOfSubrequests(t *testing.T) {
 	w.drained(t)
 }
 
-// TestParentEnds: subrequests end with their parent, and no later than it has to.
+// TestParentEnds: subrequests end with their parent, at its deadline at the latest.
 func TestParentEnds(t *testing.T) {
 	t.Parallel()
 	children := make(chan *relay.ClientStream, 100)
 	w := parentRelayed(t, func(s *relay.ServerStream) relay.Status {
 		c, err := s.Continue(context.Background(), relay.Request{Path: "/t.T/Wait", Timeout: time.Hour})
-		if err == nil { // otherwise the deadline has passed before
+		if err == nil { // otherwise the deadline has already passed
 			children <- c
 		}
 		<-s.Context().Done()
-		// The function may notice the deadline before the relay does.
+		// The function may see the deadline before the relay does.
 		return relay.Status{Code: uint32(status.FromContextError(s.Context().Err()).Code())}
 	})
 	s := w.open(t, "Parent")
@@ -190,8 +191,8 @@ func TestParentEnds(t *testing.T) {
 	w.drained(t)
 }
 
-// TestDetach: a detached function outlives the call, and may begin calls for it that are not held to its deadline. With
-// it the handle dies.
+// TestDetach: a detached function outlives the call, and its subrequests are not bound to the call's deadline. The
+// handle is rejected once the function has returned.
 func TestDetach(t *testing.T) {
 	t.Parallel()
 	var w *relayed
@@ -227,8 +228,8 @@ func TestDetach(t *testing.T) {
 	}
 }
 
-// TestSubrequestsAreCharged: what a subrequest holds is charged to the group that its parent is charged to, and all of
-// it is given back. Without room the subrequest ends, and its parent does not.
+// TestSubrequestsAreCharged: the memory of a subrequest is charged to its parent's group, and released. If the group
+// has none left, the subrequest ends, and its parent does not.
 func TestSubrequestsAreCharged(t *testing.T) {
 	t.Parallel()
 	tenant := &budget{limit: 1 << 20}
@@ -275,7 +276,7 @@ func TestSubrequestsAreCharged(t *testing.T) {
 
 }
 
-// TestDetachedDeadline: what a detached function begins is not held to the deadline of its call, which has passed.
+// TestDetachedDeadline: subrequests of a detached function continue after the call's deadline.
 func TestDetachedDeadline(t *testing.T) {
 	t.Parallel()
 	detached, done := make(chan struct{}, 100), make(chan struct{}, 100)
@@ -290,7 +291,7 @@ func TestDetachedDeadline(t *testing.T) {
 			wantMessage(t, c, []byte("late"))
 			c.CloseSend()
 			wantEnd(t, c, codes.OK)
-		}) == nil { // otherwise the deadline has passed before
+		}) == nil { // otherwise the deadline has already passed
 			detached <- struct{}{}
 		}
 		<-s.Context().Done()

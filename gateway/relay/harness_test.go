@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/encoding"
-	_ "google.golang.org/grpc/encoding/gzip" // calls that are compressed
+	_ "google.golang.org/grpc/encoding/gzip" // for compressed calls
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/anypb"
@@ -27,7 +27,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// forwarder is a small handler: what a test does not decide goes to its target.
+// forwarder is a small handler. It forwards every call that the test does not decide itself to its target.
 type forwarder struct {
 	mu      sync.Mutex
 	up      *relay.Upstream
@@ -35,7 +35,7 @@ type forwarder struct {
 	message func(*relay.Stream, relay.Message)
 	unsent  func(*relay.Stream, error)
 	again   func(*relay.Stream, relay.Answer) bool
-	let     bool // streams go on that have brought too much
+	let     bool // streams over a limit continue
 	done    []relay.Result
 }
 
@@ -95,7 +95,7 @@ func (f *forwarder) Done(_ *relay.Stream, r *relay.Result) {
 	f.done = append(f.done, *r)
 }
 
-// results waits for n calls to be done.
+// results waits until n calls have ended.
 func (f *forwarder) results(t testing.TB, n int) []relay.Result {
 	t.Helper()
 	var done []relay.Result
@@ -144,19 +144,19 @@ func newRelayed(t testing.TB, cfg relay.Config, opts ...grpc.ServerOption) *rela
 	t.Helper()
 	w := &relayed{h: &forwarder{}, back: newBackend(t, opts...)}
 	if cfg.Forwarding.RefusedWithin == 0 {
-		cfg.Forwarding.RefusedWithin = check.Patience // a backend of a test refuses as soon as the machine lets it
+		cfg.Forwarding.RefusedWithin = check.Patience // depends on the machine
 	}
 	w.Relay, w.addr = serveRelay(t, cfg, w.h, nil)
 	w.h.to(w.NewUpstream(relay.UpstreamConfig{Addr: w.back.addr}))
 	w.cc = dialRaw(t, w.addr)
-	// It is for all calls of a test together, which on a busy machine may be many seconds of work.
+	// The timeout covers all calls of a test, which may take many seconds on a busy machine.
 	ctx, cancel := context.WithTimeout(t.Context(), 5*check.Patience)
 	check.Cleanup(t, cancel)
 	w.ctx = ctx
 	return w
 }
 
-// dialRaw makes a client whose messages are plain bytes.
+// dialRaw returns a client whose messages are plain bytes.
 func dialRaw(t testing.TB, addr string, opts ...grpc.DialOption) *grpc.ClientConn {
 	return dialGRPC(t, addr, append(opts, grpc.WithDefaultCallOptions(grpc.ForceCodec(rawCodec{}),
 		grpc.MaxCallRecvMsgSize(64<<20)), grpc.WithMaxHeaderListSize(1<<20))...)
@@ -191,7 +191,7 @@ func stream(ctx context.Context, t testing.TB, cc *grpc.ClientConn, method strin
 	return s
 }
 
-// messages is either end of a stream.
+// messages is one end of a stream.
 type messages interface {
 	SendMsg(m any) error
 	RecvMsg(m any) error
@@ -205,7 +205,7 @@ func recv(s messages) ([]byte, error) {
 	return msg, err
 }
 
-// backend is a grpc-go server that answers by the method's name.
+// backend is a grpc-go server that responds by the method's name.
 type backend struct {
 	srv  *grpc.Server
 	addr string
@@ -213,9 +213,9 @@ type backend struct {
 	mu      sync.Mutex
 	calls   map[string]int // by the request's x-call-id
 	last    metadata.MD    // of the last request
-	left    chan error     // the deadline or cancel that ended a Wait
-	started chan struct{}  // a Wait or Hold has begun
-	release chan struct{}  // lets Hold go on
+	left    chan error     // receives the error of the context that ended a Wait
+	started chan struct{}  // receives when a Wait or Hold has begun
+	release chan struct{}  // closed to let Hold return
 }
 
 func newBackend(t testing.TB, opts ...grpc.ServerOption) *backend {
@@ -272,7 +272,7 @@ func (b *backend) serve(_ any, s grpc.ServerStream) error {
 		<-s.Context().Done()
 		b.left <- s.Context().Err()
 		return status.FromContextError(s.Context().Err()).Err()
-	case "Hold": // takes no notice of a deadline
+	case "Hold": // ignores its deadline
 		b.started <- struct{}{}
 		<-b.release
 		return send(s, nil)
@@ -346,7 +346,7 @@ func prefixed(prefix string, md metadata.MD) metadata.MD {
 	return out
 }
 
-// pattern is n bytes that tell where they belong.
+// pattern returns n bytes that identify the seed and their offset.
 func pattern(seed, n int) []byte {
 	p := make([]byte, 0, n)
 	for len(p) < n {
@@ -356,10 +356,10 @@ func pattern(seed, n int) []byte {
 	return p
 }
 
-// noise does not repeat itself where frames and windows end: its length is prime.
+// noise has a prime length, so that it does not repeat at the ends of frames and windows.
 var noise = func() []byte {
 	b := make([]byte, 65521)
-	_, _ = rand.NewChaCha8([32]byte{}).Read(b) // does not fail
+	_, _ = rand.NewChaCha8([32]byte{}).Read(b) // never fails
 	return b
 }()
 

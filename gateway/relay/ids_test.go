@@ -2,7 +2,8 @@ package relay
 
 import "testing"
 
-// TestStreamIDsRunOut retires a backend's connection with its last stream, and ends it.
+// TestStreamIDsRunOut: a connection to a backend takes no further streams after the last stream id, and is closed when
+// they have ended.
 func TestStreamIDsRunOut(t *testing.T) {
 	t.Parallel()
 	l := newUnaryLoop(t, 100)

@@ -24,15 +24,14 @@ import (
 	"github.com/capgate/capgate/internal/testkit/clienttest"
 )
 
-// TestMain gives grpc-go a logger under which a failed interop case ends that case, not the process.
+// TestMain gives grpc-go a logger that makes a failed interop case end that case and not the process.
 func TestMain(m *testing.M) {
 	grpclog.SetLoggerV2(interopLog{grpclog.NewLoggerV2(io.Discard, io.Discard, os.Stderr)})
 	check.BoundMemory()
 	os.Exit(m.Run())
 }
 
-// interopLog panics where grpc-go's interop functions report a failure: on the
-// goroutine that called them.
+// interopLog panics where grpc-go's interop functions report a failure, on the goroutine that called them.
 type interopLog struct{ grpclog.LoggerV2 }
 
 type interopFailure string
@@ -110,8 +109,8 @@ func TestInterop(t *testing.T) {
 	}
 }
 
-// withoutEndAfterCancel keeps a client that has given up its call from sending the end of its messages. The case does
-// that, and the response of a fast server may be there before the call ends.
+// withoutEndAfterCancel drops the CloseSend of a canceled call. The interop case sends it, and a fast server might
+// respond before the call ends.
 func withoutEndAfterCancel(ctx context.Context, d *grpc.StreamDesc, cc *grpc.ClientConn, method string,
 	streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	s, err := streamer(ctx, d, cc, method, opts...)
@@ -147,7 +146,7 @@ func serveInterop(t *testing.T) string {
 		v3orcaservicepb.OpenRcaService_ServiceDesc.ServiceName: up,
 	}
 	h.headers = func(s *relay.Stream) {
-		if d, ok := s.Timeout(); ok { // else the client and the server end a call, in any order
+		if d, ok := s.Timeout(); ok { // otherwise client and server end the call, in any order
 			s.SetDeadline(d)
 		}
 		service, _, _ := strings.Cut(strings.TrimPrefix(s.Path(), "/"), "/")
@@ -162,7 +161,7 @@ func serveInterop(t *testing.T) string {
 	return front.Addr().String()
 }
 
-// loadReporter sends load reports out of band, as package orca's service does, but more often than every 30 s.
+// loadReporter sends load reports out of band like the service of package orca, but more often than every 30 s.
 type loadReporter struct {
 	v3orcaservicepb.UnimplementedOpenRcaServiceServer
 	recorder orca.ServerMetricsRecorder
@@ -187,7 +186,7 @@ func (r *loadReporter) StreamCoreMetrics(req *v3orcaservicepb.OrcaLoadReportRequ
 	}
 }
 
-// doSoak makes large unary calls, each on a connection of its own if each is set.
+// doSoak makes large unary calls; if each is set, every call has its own connection.
 func doSoak(ctx context.Context, t *testing.T, addr string, each bool) {
 	shared := dialGRPC(t, addr)
 	interop.DoSoakTest(ctx, interop.SoakTestConfig{

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// sharedAccount is an Account of many.
+// sharedAccount is an Account of several goroutines.
 type sharedAccount struct{ held, limit atomic.Int64 }
 
 func (a *sharedAccount) Reserve(n int64) bool {
@@ -18,7 +18,8 @@ func (a *sharedAccount) Reserve(n int64) bool {
 
 func (a *sharedAccount) Release(n int64) { a.held.Add(-n) }
 
-// A call whose group has an account makes no garbage, and reserves and releases nothing in the steady state.
+// TestChargedCallAllocatesNothing: a call whose group has an account allocates nothing, and reserves and releases
+// nothing in the steady state.
 func TestChargedCallAllocatesNothing(t *testing.T) {
 	b := newBare(t)
 	account := &sharedAccount{}
@@ -32,7 +33,7 @@ func TestChargedCallAllocatesNothing(t *testing.T) {
 	}
 }
 
-// A ledger has no more than its account lets it, and gives back what it does not hold.
+// TestLedger: a ledger reserves no more than its account permits, and releases the rest.
 func TestLedger(t *testing.T) {
 	t.Parallel()
 	account := &sharedAccount{}
@@ -56,7 +57,7 @@ func TestLedger(t *testing.T) {
 	}
 }
 
-// BenchmarkLedger measures what a call costs that is its group's only one.
+// BenchmarkLedger measures the cost of accounting for a call that is the only one of its group.
 func BenchmarkLedger(b *testing.B) {
 	account, sh := &sharedAccount{}, &shard{}
 	account.limit.Store(1 << 40)

@@ -19,7 +19,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
-// TestMaxConns lets more clients wait until one leaves.
+// TestMaxConns: at the limit, further clients wait until another one leaves.
 func TestMaxConns(t *testing.T) {
 	t.Parallel()
 	h := &forwarder{}
@@ -48,7 +48,7 @@ func TestMaxConns(t *testing.T) {
 	}
 }
 
-// brokenListener fails as one does that has no descriptors left, and then works.
+// brokenListener fails a few times, as if no file descriptors were left, and then works.
 type brokenListener struct {
 	net.Listener
 	fails int
@@ -61,7 +61,7 @@ func (l *brokenListener) Accept() (net.Conn, error) {
 	return l.Listener.Accept()
 }
 
-// TestServeEnds returns an error only if the listener is at fault.
+// TestServeEnds: Serve returns an error only if the listener has failed.
 func TestServeEnds(t *testing.T) {
 	t.Parallel()
 	h := &forwarder{}
@@ -88,7 +88,8 @@ func TestServeEnds(t *testing.T) {
 	}
 }
 
-// TestUpstreamClosesWhileDialled serves what waits for a connection, and lets go of it then.
+// TestUpstreamClosesWhileDialled: calls that wait for a connection are served although the Upstream was closed
+// meanwhile. Then the connection is closed.
 func TestUpstreamClosesWhileDialled(t *testing.T) {
 	t.Parallel()
 	w := newRelayed(t, relay.Config{Shards: 1})
@@ -128,7 +129,7 @@ func (w *relayed) waitNoUpstreams(t *testing.T, up *relay.Upstream) {
 
 }
 
-// TestUntakenReply gives up on a response that the client does not take in time.
+// TestUntakenReply: a response that the client does not read in time ends with a reset.
 func TestUntakenReply(t *testing.T) {
 	t.Parallel()
 	w := newRelayed(t, relay.Config{})
@@ -147,7 +148,7 @@ func TestUntakenReply(t *testing.T) {
 	check.Succeeds(t, "the relay to hold nothing", func() error { return emptyHanded(w.Relay) })
 }
 
-// TestHTTPAnswers maps responses that come from something other than a gRPC server.
+// TestHTTPAnswers: responses of servers that do not speak gRPC are mapped to statuses.
 func TestHTTPAnswers(t *testing.T) {
 	t.Parallel()
 	w := newRelayed(t, relay.Config{})

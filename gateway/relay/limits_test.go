@@ -21,8 +21,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
-// TestMessageLimit ends a stream with the message after the last that it may have, in
-// either direction, or lets it go on where the Handler does not mind.
+// TestMessageLimit: the first message over the limit ends the stream, in both directions, unless the Handler lets it
+// continue.
 func TestMessageLimit(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -60,7 +60,7 @@ func TestMessageLimit(t *testing.T) {
 	}
 }
 
-// TestLimitOfWhatHasCome: what came before a stream was limited counts.
+// TestLimitOfWhatHasCome: messages received before the limit was set count.
 func TestLimitOfWhatHasCome(t *testing.T) {
 	t.Parallel()
 	w := newRelayed(t, relay.Config{})
@@ -81,7 +81,7 @@ func TestLimitOfWhatHasCome(t *testing.T) {
 	}
 }
 
-// exchange sends so many messages, or asks for so many where it gets more than it sends.
+// exchange sends messages, or requests messages from the backend if gets is larger than sends.
 func exchange(t *testing.T, w *relayed, sends, gets, size int) error {
 	t.Helper()
 	if gets > sends {
@@ -95,7 +95,7 @@ func exchange(t *testing.T, w *relayed, sends, gets, size int) error {
 	s := stream(w.ctx, t, w.cc, "Collect")
 	for range sends {
 		if err := send(s, make([]byte, size)); err != nil {
-			break // recv says why
+			break // recv returns the reason
 		}
 	}
 	_ = s.CloseSend()
@@ -112,7 +112,7 @@ func drainStream(s grpc.ClientStream) error {
 	}
 }
 
-// TestByteLimit counts the bytes of messages with their prefixes, each way by itself.
+// TestByteLimit: the bytes of messages count with their prefixes, each direction for itself.
 func TestByteLimit(t *testing.T) {
 	t.Parallel()
 	const most = 300_000
@@ -145,8 +145,8 @@ func TestByteLimit(t *testing.T) {
 	}
 }
 
-// TestRate: however many streams and connections they use, the members of a group bring no
-// more than they may, all bytes arrive, and who is of no group does not wait for them.
+// TestRate: the members of a group together stay below its rate, however many streams and connections they have. All
+// bytes arrive, and streams without a group do not wait.
 func TestRate(t *testing.T) {
 	t.Parallel()
 	const rate, streams, size = 4 << 20, 8, 1 << 20
@@ -185,7 +185,7 @@ func TestRate(t *testing.T) {
 		})
 	}
 	all.Wait()
-	// All but what may come at once: a quarter of a second's, and each stream's window, both ways.
+	// At once there may pass a quarter of a second's bytes, and each stream's window in both directions.
 	least := time.Second * (streams*size - rate/4 - streams*2*65535) / rate
 	if took := time.Since(began); took < least {
 		t.Errorf("%d bytes took %v, and should have taken %v at the least", streams*size, took, least)
@@ -196,9 +196,8 @@ func TestRate(t *testing.T) {
 	check.Succeeds(t, "the relay to hold nothing", func() error { return emptyHanded(w.Relay) })
 }
 
-// TestSlowGroupEnds: streams that wait for their window for a long time end when their
-// deadline is over, when their client leaves, and when the relay stops; and others of the
-// same connection do not wait.
+// TestSlowGroupEnds: streams that wait for their rate end at their deadline, when their client leaves, and when the
+// relay stops. Other streams of the same connection do not wait.
 func TestSlowGroupEnds(t *testing.T) {
 	t.Parallel()
 	w := newRelayed(t, relay.Config{Shards: 1})
@@ -209,7 +208,7 @@ func TestSlowGroupEnds(t *testing.T) {
 			s.Join(g)
 		}
 		if _, late := s.Header("late"); late {
-			s.SetDeadline(300 * time.Millisecond) // from here on: the client's could end before its call begins
+			s.SetDeadline(300 * time.Millisecond) // a client's own could pass before its call begins
 		}
 		s.Forward(w.h.target())
 	})
@@ -226,7 +225,7 @@ func TestSlowGroupEnds(t *testing.T) {
 				for send(s, make([]byte, 100_000)) == nil {
 				}
 				if !late {
-					return // left by the end of the test
+					return // ended by the end of the test
 				}
 				if err := drainStream(s); status.Code(err) != codes.DeadlineExceeded {
 					t.Error(err)
@@ -253,8 +252,7 @@ func TestSlowGroupEnds(t *testing.T) {
 	}
 }
 
-// TestShadowIsForgotten: what came while nobody was held up is not held against a group when
-// it is, nor what came at a slow rate when it is a fast one.
+// TestShadowIsForgotten: bytes that passed in shadow mode, or at a lower rate, are not held against a group later.
 func TestShadowIsForgotten(t *testing.T) {
 	t.Parallel()
 	w := newRelayed(t, relay.Config{})
@@ -277,7 +275,7 @@ func TestShadowIsForgotten(t *testing.T) {
 	}
 }
 
-// TestGroupsShareMemory: what one group does not read leaves room for others.
+// TestGroupsShareMemory: a group that does not read leaves memory for others.
 func TestGroupsShareMemory(t *testing.T) {
 	t.Parallel()
 	w := newRelayed(t, relay.Config{Memory: relay.Memory{MaxBuffered: 2 << 20}, Shards: 1})

@@ -24,7 +24,7 @@ func (c *counted) Write(p []byte) (int, error) {
 }
 
 // TestRecordsAreWrittenTogether: output over TLS is written in pieces of accept.GatherBytes, whatever the size of the
-// records, from the first byte of a connection.
+// records, from the beginning of a connection.
 func TestRecordsAreWrittenTogether(t *testing.T) {
 	t.Parallel()
 	a, b := net.Pipe()
@@ -35,7 +35,7 @@ func TestRecordsAreWrittenTogether(t *testing.T) {
 	client := tls.Client(b, &tls.Config{RootCAs: authority.Pool, ServerName: "127.0.0.1"})
 	received := make(chan int64, 1)
 	go func() {
-		n, _ := io.Copy(io.Discard, client) // ends with the socket
+		n, _ := io.Copy(io.Discard, client) // returns when the socket is closed
 		received <- n
 	}()
 	check.Must(t, server.Handshake())
@@ -44,7 +44,7 @@ func TestRecordsAreWrittenTogether(t *testing.T) {
 		check.Must(t, l.send(make([]byte, n)))
 		total += int64(n)
 	}
-	// 100 KiB take four writes, and each other size one.
+	// 100 KiB take four writes, and each of the other sizes takes one.
 	if n := socket.writes.Load() - before; n != 9 {
 		t.Errorf("%d writes, want 9", n)
 	}

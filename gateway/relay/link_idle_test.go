@@ -17,11 +17,11 @@ import (
 // reader reads from the connections that an accept.Server gives it, through a connLink.
 type reader struct {
 	received int      // bytes since the last Await
-	waits    chan int // each Await, with the bytes received before it
+	waits    chan int // receives at each Await the bytes read since the last
 	done     chan struct{}
 }
 
-// watched reports when the link waits without a buffer.
+// watched notes when the link waits without a buffer.
 type watched struct {
 	accept.Input
 	r *reader
@@ -52,8 +52,8 @@ func (r *reader) ServeConn(nc net.Conn, _ []byte, _ *accept.Peer) {
 
 func (*reader) RejectCleartext(net.Conn, io.Reader) {}
 
-// TestIdleLinksHaveNoBuffer: after each message, of whatever size, a link waits without a buffer. That includes the end
-// of the handshake, in which a client certificate takes more records.
+// TestIdleLinksHaveNoBuffer: after each message, of any size, a link waits without a buffer, also after a handshake
+// with a client certificate, which takes more records.
 func TestIdleLinksHaveNoBuffer(t *testing.T) {
 	t.Parallel()
 	authority := certtest.New(t)

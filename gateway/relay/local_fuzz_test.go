@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// serveByHand is Stream.Serve without its goroutine.
+// serveByHand does the work of Stream.Serve without its goroutine.
 func serveByHand(s *Stream) *ServerStream {
 	v := &ServerStream{}
 	s.upstream = nil
@@ -18,13 +18,14 @@ func serveByHand(s *Stream) *ServerStream {
 	return v
 }
 
-// localFuzz is a shard with a connection of each kind, calls of the process, and calls that it serves.
+// localFuzz is a shard with a connection of each kind, with calls that begin in the process and calls that the process
+// serves.
 type localFuzz struct {
 	h            *fuzzHandler
 	client, back *conn
 	calls        []*ClientStream
 
-	mu     sync.Mutex // the handler adds to served, on a timer's goroutine when the shard's tick lets it begin
+	mu     sync.Mutex // guards served, to which a timer's goroutine may add at a tick of the shard
 	served []*ServerStream
 }
 
@@ -36,14 +37,14 @@ func (f *localFuzz) add(s *Stream) {
 	f.served = append(f.served, v)
 }
 
-// servers returns the streams that are served until now.
+// servers returns the streams served so far.
 func (f *localFuzz) servers() []*ServerStream {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.served)
 }
 
-// do takes one step, for which there are n bytes.
+// do takes one step with the bytes p.
 func (f *localFuzz) do(op byte, p []byte) {
 	pick := len(p)
 	switch op & 7 {
@@ -74,7 +75,7 @@ func (f *localFuzz) do(op byte, p []byte) {
 	}
 }
 
-// call lets the user of a call do something.
+// call makes the caller of a call take one step.
 func (f *localFuzz) call(op byte, c *ClientStream, p []byte) {
 	e := &c.end
 	switch op & 7 {
@@ -94,7 +95,7 @@ func (f *localFuzz) call(op byte, c *ClientStream, p []byte) {
 	}
 }
 
-// serve lets the function that serves a call do something.
+// serve makes the function that serves a call take one step.
 func (f *localFuzz) serve(op byte, v *ServerStream, p []byte) {
 	e := &v.end
 	switch {
@@ -117,8 +118,8 @@ func (f *localFuzz) serve(op byte, v *ServerStream, p []byte) {
 	}
 }
 
-// FuzzLocal has calls that begin in the process, and calls that it serves, do anything, between connections that
-// send any bytes. What must hold: nothing breaks, every stream is told of, and nothing is left when all have gone.
+// FuzzLocal: calls that begin in the process, and calls that it serves, take any steps, between connections that send
+// any bytes. The relay must not panic, must report every stream, and must hold nothing once all have ended.
 func FuzzLocal(f *testing.F) {
 	hello := frames(nil).add(frameSettings, 0, 0, nil)
 	answer := append(frames{}, hello...).headers(1, false, ":status", "200", "content-type", "application/grpc").

@@ -11,7 +11,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// budget is an Account.
+// budget is an Account with a limit that records its maximum.
 type budget struct {
 	limit      int64
 	held, most atomic.Int64
@@ -30,8 +30,8 @@ func (b *budget) Reserve(n int64) bool {
 
 func (b *budget) Release(n int64) { b.held.Add(-n) }
 
-// TestLocalMemory: what is gathered for a caller in the process is charged to its group, and beyond that the call ends.
-// All is given back.
+// TestLocalMemory: bytes buffered for a caller in the process are charged to its group. A call that exceeds the group's
+// memory ends. All memory is released.
 func TestLocalMemory(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"a message", "unread messages"} {
@@ -82,14 +82,14 @@ func TestLocalMemory(t *testing.T) {
 			}
 			w.drained(t)
 			w.Close()
-			if left := tenant.held.Load(); left > 32<<10 { // a step that is kept
+			if left := tenant.held.Load(); left > 32<<10 { // a step that the relay keeps
 				t.Errorf("%d bytes are still charged", left)
 			}
 		})
 	}
 }
 
-// TestLocalStranger: a call of no group is charged to its client's account, and that gets all of it back.
+// TestLocalStranger: a call without a group is charged to its client's account, and all of it is released.
 func TestLocalStranger(t *testing.T) {
 	t.Parallel()
 	own := &budget{limit: 100_000}

@@ -14,8 +14,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// TestLocalStop: calls inside the process are waited for by Shutdown, cut off when its time is over, and impossible
-// after it.
+// TestLocalStop: Shutdown waits for calls inside the process, and cuts them off when its context ends. Later calls
+// fail.
 func TestLocalStop(t *testing.T) {
 	t.Parallel()
 	w := newRelayed(t, relay.Config{})
@@ -48,8 +48,8 @@ func TestLocalStop(t *testing.T) {
 	}
 }
 
-// TestLocalCrash: when its shard is thrown away a call inside the process ends with INTERNAL; so does the one that did
-// the harm. The shard is good for the next one.
+// TestLocalCrash: when a shard is discarded after a panic, its calls inside the process end with INTERNAL, including
+// the call that caused it. The next call succeeds on the same shard.
 func TestLocalCrash(t *testing.T) {
 	t.Parallel()
 	told := &panics{}
@@ -85,7 +85,7 @@ func TestLocalCrash(t *testing.T) {
 	w.drained(t)
 }
 
-// TestLocalMany makes calls of both kinds from many goroutines, some of which give up.
+// TestLocalMany makes calls of both kinds from many goroutines, some of which cancel.
 func TestLocalMany(t *testing.T) {
 	t.Parallel()
 	w := newRelayed(t, relay.Config{Shards: 2})
@@ -136,8 +136,8 @@ func TestLocalMany(t *testing.T) {
 	w.drained(t)
 }
 
-// TestFirstReasonOfAnEnd: a call that was rejected ends for that reason, also if its user cancels it before its shard,
-// which is busy, has seen the first.
+// TestFirstReasonOfAnEnd: a rejected call ends with that reason even if its caller cancels it before its busy shard has
+// seen the rejection.
 func TestFirstReasonOfAnEnd(t *testing.T) {
 	t.Parallel()
 	w := newRelayed(t, relay.Config{Shards: 1})

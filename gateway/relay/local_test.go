@@ -25,8 +25,8 @@ func (w *relayed) open(t testing.TB, method string, header ...relay.Field) *rela
 	return s
 }
 
-// overdue makes calls that end at their deadlines, each with more time than the one before, until one has reached where
-// the test wants it.
+// overdue makes calls that end at their deadlines, each with a longer timeout than the previous one, until reached
+// returns true.
 func (w *relayed) overdue(t *testing.T, method string, reached func() bool) {
 	t.Helper()
 	for limit := 20 * time.Millisecond; ; limit *= 2 {
@@ -39,7 +39,7 @@ func (w *relayed) overdue(t *testing.T, method string, reached func() bool) {
 	}
 }
 
-// wantEnd reads to the end of a call, and checks its code.
+// wantEnd reads to the end of a call and checks its code.
 func wantEnd(t testing.TB, s *relay.ClientStream, code codes.Code) {
 	t.Helper()
 	for {
@@ -63,8 +63,8 @@ func wantMessage(t testing.TB, s *relay.ClientStream, want []byte) {
 	}
 }
 
-// TestLocalEveryKind sends messages of all sizes both ways from inside the process, through every kind of handler, to a
-// grpc-go server.
+// TestLocalEveryKind sends messages of all sizes in both directions from inside the process, through every kind of
+// handler, to a grpc-go server.
 func TestLocalEveryKind(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range handlers() {
@@ -111,7 +111,7 @@ func (w *relayed) localKinds(t *testing.T, size int) {
 	wantEnd(t, both, codes.OK)
 }
 
-// drained waits until no call is left.
+// drained waits until the relay has no calls.
 func (w *relayed) drained(t testing.TB) {
 	t.Helper()
 	check.Succeeds(t, "the streams to end", func() error {
@@ -123,7 +123,7 @@ func (w *relayed) drained(t testing.TB) {
 
 }
 
-// TestLocalStatus: a status arrives as over a connection, with its details.
+// TestLocalStatus: a status arrives with its details, as it does over a connection.
 func TestLocalStatus(t *testing.T) {
 	t.Parallel()
 	w := newRelayed(t, relay.Config{})
@@ -147,7 +147,7 @@ func TestLocalStatus(t *testing.T) {
 	wantEnd(t, replied, codes.OK)
 }
 
-// TestLocalMetadata: headers and trailers cross, and the Handler sees the request as any other.
+// TestLocalMetadata: headers and trailers pass in both directions, and the Handler sees the request like any other.
 func TestLocalMetadata(t *testing.T) {
 	t.Parallel()
 	w := newRelayed(t, relay.Config{})
@@ -199,8 +199,8 @@ func joined(fields []relay.Field) map[string]string {
 	return all
 }
 
-// TestLocalCancel ends calls at every point: before they begin, while they are decided on, while the server has them,
-// with a window used up in either direction.
+// TestLocalCancel cancels calls in every state: before they begin, while the Handler decides, while the server has
+// them, and with an exhausted window in either direction.
 func TestLocalCancel(t *testing.T) {
 	t.Parallel()
 	w := newRelayed(t, relay.Config{})
@@ -245,7 +245,7 @@ func TestLocalCancel(t *testing.T) {
 		}
 		wantEnd(t, s, codes.Canceled)
 		cancel()
-		s.Cancel() // again, and late
+		s.Cancel() // canceled again, after the end
 	}
 	canceled, cancel := context.WithCancel(w.ctx)
 	cancel()
@@ -260,7 +260,7 @@ func TestLocalCancel(t *testing.T) {
 	}
 }
 
-// TestLocalDeadline: a Timeout, and a context's deadline, end calls as a client's grpc-timeout does, wherever they are.
+// TestLocalDeadline: a Timeout and a context's deadline end calls in every state, as a client's grpc-timeout does.
 func TestLocalDeadline(t *testing.T) {
 	t.Parallel()
 	w := newRelayed(t, relay.Config{})
@@ -269,11 +269,11 @@ func TestLocalDeadline(t *testing.T) {
 	defer cancel()
 	if s, err := w.Open(ctx, relay.Request{Path: "/t.T/Hold"}); err == nil {
 		wantEnd(t, s, codes.DeadlineExceeded)
-	} else if !errors.Is(err, context.DeadlineExceeded) { // of a busy machine
+	} else if !errors.Is(err, context.DeadlineExceeded) { // on a busy machine
 		t.Error(err)
 	}
 	w.h.onHeaders(func(s *relay.Stream) {
-		s.SetDeadline(time.Hour) // no later than the caller wants it
+		s.SetDeadline(time.Hour) // later than the caller's deadline, which still holds
 		s.Park()
 	})
 	var a relay.Response
@@ -285,7 +285,8 @@ func TestLocalDeadline(t *testing.T) {
 	w.drained(t)
 }
 
-// TestLocalAnswersThatAreNone: what is no response of gRPC, or one that was cut off, is no answer, whatever its status.
+// TestLocalAnswersThatAreNone: a response that is not gRPC, or is incomplete, ends the call with an error whatever its
+// status says.
 func TestLocalAnswersThatAreNone(t *testing.T) {
 	t.Parallel()
 	message := rawhttp2.Message([]byte("x"))
@@ -330,7 +331,7 @@ func TestLocalAnswersThatAreNone(t *testing.T) {
 	}
 }
 
-// TestLocalTooLarge: a message of the response that is longer than the caller takes ends the call.
+// TestLocalTooLarge: a response message that is longer than the caller accepts ends the call.
 func TestLocalTooLarge(t *testing.T) {
 	t.Parallel()
 	w := newRelayed(t, relay.Config{})

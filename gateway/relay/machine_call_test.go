@@ -11,11 +11,11 @@ import (
 	xhpack "golang.org/x/net/http2/hpack"
 )
 
-// call is one call through the machine, as its two ends mean it to be.
+// call is one call through the machine, with the request and the response that its two ends will send.
 type call struct {
 	m    *machine
 	num  int
-	mode string // what the handler does with it
+	mode string // how the handler treats the call
 
 	reqHead   []xhpack.HeaderField
 	msgLen    int   // first message, without its prefix
@@ -26,20 +26,20 @@ type call struct {
 	respHead  []xhpack.HeaderField
 	trailers  []xhpack.HeaderField // nil means END_STREAM on the last DATA
 	down      *side                // at the client
-	local     *localTalk           // nil means the client is at a connection
-	served    *servedTalk          // nil means the backend is at a connection, or there is none
-	ups       []*side              // at backends; only the last may be alive
+	local     *localTalk           // nil if the client has a connection
+	served    *servedTalk          // nil if a backend serves the call, or none does
+	ups       []*side              // at backends; only the last may still be active
 	unsent    int
 	done      int
 	result    Result
 	parked    []Parked
-	bodies    [2][]byte // as far as they were needed
+	bodies    [2][]byte // grown on demand
 	asked     bool      // Headers was called
 	deadline  int64     // on the shard's clock; 0 means none
-	disturbed bool      // an end misbehaved: only what was delivered must be right
+	disturbed bool      // an end misbehaved: only the delivered bytes are checked
 }
 
-// octet returns the request's or the response's byte at off.
+// octet returns the byte at offset off of the request or the response.
 func (k *call) octet(up bool, off int) byte {
 	n := k.num*31 + off*7 + off>>8
 	if !up {
@@ -65,7 +65,7 @@ func (k *call) bytes(up bool, from, to int) []byte {
 	return (*body)[from:to:to]
 }
 
-// check compares received bytes with what the other end sends.
+// check compares received bytes with those that the other end sends.
 func (k *call) check(s *side, p []byte) {
 	want := k.bytes(!s.e.client, s.got, s.got+len(p))
 	if k.mode == "reply" && s.e.client {
@@ -84,7 +84,7 @@ func (k *call) replyBytes() []byte {
 var machineModes = []string{"forward", "forward", "read", "read", "park", "park-read", "read-park", "reply",
 	"read-reply", "refuse", "serve", "read-serve"}
 
-// newCall makes a call up; open sends its headers.
+// newCall makes up a call. open sends its headers.
 func (m *machine) newCall() *call {
 	k := &call{m: m, num: len(m.calls), mode: machineModes[m.rng.IntN(len(machineModes))]}
 	m.calls = append(m.calls, k)
@@ -116,7 +116,7 @@ func fields(pairs ...string) []xhpack.HeaderField {
 	return out
 }
 
-// size is mostly small, sometimes more than the windows take.
+// size returns a small number most of the time, and sometimes more than the windows hold.
 func (m *machine) size() int {
 	switch m.rng.IntN(10) {
 	case 0:
@@ -129,7 +129,7 @@ func (m *machine) size() int {
 	return m.rng.IntN(300)
 }
 
-// extras are header fields of all kinds: repeated, secret, new each time, long.
+// extras returns header fields of all kinds: repeated, secret, new each time, long.
 func (m *machine) extras() []xhpack.HeaderField {
 	var out []xhpack.HeaderField
 	for range m.rng.IntN(4) {
@@ -138,7 +138,7 @@ func (m *machine) extras() []xhpack.HeaderField {
 		case 0:
 			most := 20 << 10
 			if slices.ContainsFunc(out, func(f xhpack.HeaderField) bool { return len(f.Value) > 4<<10 }) {
-				most = 4 << 10 // those of headers and trailers fit into a list
+				most = 4 << 10 // small enough for the header list and the trailers
 			}
 			f.Value = strings.Repeat("v", m.rng.IntN(24<<10)%most)
 		case 1, 2:
@@ -164,7 +164,7 @@ func (k *call) open(e *endpoint) {
 	e.headers(s.id, k.reqHead, s.sentEnd)
 }
 
-// onHeaders takes a header block from the relay.
+// onHeaders handles a header block from the relay.
 func (e *endpoint) onHeaders(id uint32, got []xhpack.HeaderField, end bool) {
 	t, s := e.m.t, e.sides[id]
 	if !e.client {
@@ -175,7 +175,7 @@ func (e *endpoint) onHeaders(id uint32, got []xhpack.HeaderField, end bool) {
 		k := e.m.byNum[value(got, "x-call")]
 		s = &side{call: k, e: e, id: id, born: e.acked, send: initialWindow, recv: e.windows[e.acked], gotHead: true,
 			gotEnd: end}
-		if e.sides[id] = s; id <= e.lastGood { // others were disowned while on their way
+		if e.sides[id] = s; id <= e.lastGood { // others were disowned by a GOAWAY in flight
 			if n := len(k.ups); n > 0 && k.ups[n-1].live() {
 				t.Fatalf("call %d was delivered twice", k.num)
 			} else if n > 0 && !k.repeatable() && !k.ups[n-1].disowned() {
@@ -223,12 +223,12 @@ func (e *endpoint) onHeaders(id uint32, got []xhpack.HeaderField, end bool) {
 	}
 }
 
-// disowned says that the backend has said that it did not begin the call.
+// disowned reports whether the backend has announced that it did not start the call.
 func (s *side) disowned() bool {
 	return !s.late && (s.sentReset && s.sentCode == errRefusedStream || s.id > s.e.lastGood)
 }
 
-// live says that the backend may still work on the call.
+// live reports whether the backend may still work on the call.
 func (s *side) live() bool {
 	return !s.e.gone && !s.gotReset && !s.sentReset && !s.sentEnd && s.id <= s.e.lastGood
 }
@@ -237,7 +237,7 @@ func (k *call) forwarded() bool {
 	return k.mode != "refuse" && k.mode != "reply" && k.mode != "read-reply"
 }
 
-// status returns the grpc-status that an undisturbed call ends with.
+// status returns the grpc-status with which an undisturbed call ends.
 func (k *call) status() string {
 	if k.mode == "refuse" {
 		return "7"
@@ -268,7 +268,7 @@ func equalFields(fatalf func(string, ...any), k *call, got, want []xhpack.Header
 	}
 }
 
-// machineHandler does what each call's mode says.
+// machineHandler treats each call as its mode says.
 type machineHandler struct{ m *machine }
 
 func (h *machineHandler) call(s *Stream) *call {
@@ -347,11 +347,10 @@ func (h *machineHandler) Again(s *Stream, a Answer) bool {
 	return k.repeatable() && k.unsent < 20
 }
 
-// repeatable calls may be carried out twice.
+// repeatable reports whether the call may run twice.
 func (k *call) repeatable() bool { return k.num%2 == 0 }
 
-// startsAgain says that the call survives its backend's failure, as far as the
-// backend has not answered yet.
+// startsAgain reports whether the call survives its backend's failure, provided that the backend has not responded yet.
 func (k *call) startsAgain() bool {
 	return k.repeatable() && !k.m.lenient && k.reqLen <= k.m.sh.relay.cfg.Forwarding.MaxReplay
 }

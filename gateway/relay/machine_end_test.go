@@ -12,7 +12,7 @@ func (e *endpoint) sorted() []*side {
 	return list
 }
 
-// sendRequest lets the client say the next piece of its request.
+// sendRequest sends the next piece of the client's request.
 func (k *call) sendRequest() {
 	if k.local != nil {
 		k.local.send(k)
@@ -31,7 +31,7 @@ func (k *call) sendRequest() {
 	}
 	if s.sent < k.reqLen {
 		if k.m.rng.IntN(20) == 0 {
-			s.e.data(s, nil, false) // allowed, and means nothing
+			s.e.data(s, nil, false) // permitted, without effect
 		}
 		return
 	}
@@ -43,7 +43,7 @@ func (k *call) sendRequest() {
 	}
 }
 
-// next returns the number of bytes of a body of size total that s sends now.
+// next returns the number of bytes that s sends now of a body of size total.
 func (k *call) next(s *side, total int) int {
 	n := min(total-s.sent, s.send, s.e.sendConn, maxFrame)
 	if n > 1 && k.m.rng.IntN(3) == 0 {
@@ -52,7 +52,7 @@ func (k *call) next(s *side, total int) int {
 	return n
 }
 
-// sendResponse lets the backend say the next piece of its response.
+// sendResponse sends the next piece of the backend's response.
 func (k *call) sendResponse() {
 	if k.served != nil {
 		k.served.step(k)
@@ -92,18 +92,18 @@ func (k *call) sendResponse() {
 		s.e.data(s, nil, true)
 	}
 	if s.sentEnd && !s.gotEnd && !s.gotReset && k.m.rng.IntN(2) == 0 {
-		s.e.reset(s, errNone) // as servers do that did not read all
+		s.e.reset(s, errNone) // as a server does that has not read the whole request
 	}
 }
 
-// over says that the client waits for nothing more, and the Handler neither.
+// over reports whether the call has ended for its client and for the Handler.
 func (k *call) over() bool {
 	if e := k.down.e; e != nil && (e.gone || e.c.closed && !e.left) {
 		k.disturbed = true
 		return k.done > 0 || !k.asked
 	}
 	if k.m.lenient && k.down.gotReset && k.down.code == errRefusedStream {
-		k.disturbed = true // turned away at once, or not kept for another backend
+		k.disturbed = true // refused at once, or not kept for another backend
 		return k.done > 0 || !k.asked
 	}
 	if k.local != nil {
@@ -112,7 +112,7 @@ func (k *call) over() bool {
 	return k.done > 0 && (k.down.gotEnd || k.down.gotReset || k.down.sentReset)
 }
 
-// finish lets everything run to its end.
+// finish lets all calls run to their end.
 func (m *machine) finish() {
 	for range 3000 {
 		m.serveGroup()
@@ -173,7 +173,7 @@ func (m *machine) finish() {
 	m.t.FailNow()
 }
 
-// doubted says that the relay may have taken a refusal of the call for that of a call that ran.
+// doubted reports whether the relay may have treated a refusal as the failure of a call that ran.
 func (k *call) doubted() bool {
 	return slices.ContainsFunc(k.ups, func(s *side) bool {
 		if s.id > s.e.lastGood && s.late {
@@ -183,7 +183,7 @@ func (k *call) doubted() bool {
 	})
 }
 
-// verify checks how the calls ended and that nothing is left of them.
+// verify checks how the calls ended, and that the relay holds nothing of them.
 func (m *machine) verify() {
 	t := m.t
 	for _, k := range m.calls {
@@ -202,7 +202,7 @@ func (m *machine) verify() {
 		}
 		status := k.status()
 		if k.down.status == "14" && k.doubted() {
-			want, status = 0, "14" // it has no response, and all else holds
+			want, status = 0, "14" // no response; the other checks apply
 		}
 		if d := k.down; !d.gotEnd || d.got != want || d.status != status {
 			t.Errorf("call %d (%s): end %v, %d of %d bytes, status %q, not %q, reset %v %d, %v", k.num, k.mode,
@@ -221,7 +221,7 @@ func (m *machine) verify() {
 		if s.gotEnd && s.got != k.reqLen {
 			t.Errorf("call %d: the backend got %d of %d bytes, and the end", k.num, s.got, k.reqLen)
 		}
-		if !s.gotEnd && !s.gotReset && !s.sentReset && !s.e.c.closed { // a connection's end is that of its calls
+		if !s.gotEnd && !s.gotReset && !s.sentReset && !s.e.c.closed { // the end of a connection ends its calls
 			t.Errorf("call %d: the request does not end at the backend", k.num)
 		}
 	}
@@ -263,8 +263,8 @@ func (m *machine) verify() {
 	}
 }
 
-// balance checks the books: what was taken off a window is being read, is held, or
-// will be given back; what is held is counted.
+// balance checks the accounting: bytes taken from a window are being read, held, or about to be credited, and all held
+// bytes are counted.
 func (m *machine) balance() {
 	m.sh.enter()
 	defer m.sh.leave()

@@ -9,17 +9,16 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// endpoint is the peer of one of the machine's connections. It follows the rules
-// and checks that the relay does.
+// endpoint is the peer of one of the machine's connections. It follows the protocol and checks that the relay does.
 type endpoint struct {
 	m      *machine
 	client bool
 	c      *conn
 	link   *fakeLink
 	gone   bool   // the connection was cut
-	leaves bool   // the client is to connect again: GOAWAY came
-	left   bool   // the last GOAWAY came
-	wire   []byte // written, not delivered yet
+	leaves bool   // GOAWAY received; the client must reconnect
+	left   bool   // the last GOAWAY received
+	wire   []byte // written, not yet delivered
 	rest   []byte // received, not yet a whole frame
 
 	enc    *xhpack.Encoder
@@ -28,13 +27,13 @@ type endpoint struct {
 	block  []byte // header block so far
 	blockH frameHeader
 
-	sendConn int   // what the relay lets us send
-	recvConn int   // what we let the relay send
-	unread   int   // of that, received and not given back
+	sendConn int   // bytes that the relay permits the endpoint to send
+	recvConn int   // bytes that the endpoint permits the relay to send
+	unread   int   // received bytes of recvConn that are not yet credited
 	windows  []int // SETTINGS_INITIAL_WINDOW_SIZE as sent; the first is the protocol's
-	acked    int   // of those, how many the relay acknowledged
+	acked    int   // number of windows that the relay has acknowledged
 	settings []bool
-	pings    [][]byte // sent, and not answered
+	pings    [][]byte // sent, not yet answered
 	lastID   uint32
 	lastGood uint32 // of the GOAWAY sent
 	sides    map[uint32]*side
@@ -45,8 +44,8 @@ type side struct {
 	call   *call
 	e      *endpoint
 	id     uint32
-	born   int // windows sent (client) or acknowledged (backend) when it began
-	send   int // window for what we send
+	born   int // number of windows sent (client) or acknowledged (backend) at its begin
+	send   int // window of the endpoint's output
 	recv   int // window of the relay
 	unread int
 	got    int
@@ -59,7 +58,7 @@ type side struct {
 	status                       string  // grpc-status received
 	began                        int64   // when the backend got the call, as shard.clock
 	credited                     bool    // the backend has given credit for the request
-	// the backend refused or disowned the call although it had accepted it, by time or credit
+	// the backend refused or disowned the call after it had counted as accepted, by time or by credit
 	late bool
 }
 
@@ -116,7 +115,7 @@ func (e *endpoint) headers(id uint32, fields []xhpack.HeaderField, end bool) {
 	}
 }
 
-// data sends p, with padding at times. It takes the padding from the windows too.
+// data sends p, sometimes with padding, which counts against the windows too.
 func (e *endpoint) data(s *side, p []byte, end bool) {
 	if room := min(s.send, e.sendConn) - len(p); room > 0 && len(p) < maxFrame-300 && e.m.rng.IntN(6) == 0 {
 		pad := e.m.rng.IntN(min(room, 256))
@@ -136,7 +135,7 @@ func (e *endpoint) reset(s *side, code errCode) {
 	e.frame(frameRSTStream, 0, s.id, appendUint32(nil, uint32(code)))
 }
 
-// ping sends a PING, which the relay has to answer.
+// ping sends a PING, which the relay must answer.
 func (e *endpoint) ping() {
 	p := make([]byte, 8)
 	binary.BigEndian.PutUint64(p, e.m.rng.Uint64())
@@ -144,7 +143,7 @@ func (e *endpoint) ping() {
 	e.frame(framePing, 0, 0, p)
 }
 
-// onPing takes a PING of the relay, or its answer to the oldest one.
+// onPing handles a PING of the relay, or its answer to the oldest PING.
 func (e *endpoint) onPing(fh frameHeader, p []byte) {
 	if fh.flags&flagAck == 0 {
 		e.frame(framePing, flagAck, 0, p)
@@ -156,7 +155,7 @@ func (e *endpoint) onPing(fh frameHeader, p []byte) {
 	e.pings = e.pings[1:]
 }
 
-// update gives n bytes back, for a stream or, without one, the connection.
+// update credits n bytes to a stream, or to the connection if s is nil.
 func (e *endpoint) update(s *side, n int) {
 	var id uint32
 	if s != nil {
@@ -171,7 +170,7 @@ func (e *endpoint) update(s *side, n int) {
 	e.frame(frameWindowUpdate, 0, id, appendUint32(nil, uint32(n)))
 }
 
-// parse reads the whole frames among what was received.
+// parse handles all whole frames that were received.
 func (e *endpoint) parse() {
 	if !e.client && bytes.HasPrefix(e.rest, []byte("PRI")) {
 		if len(e.rest) < len(preface) {
@@ -235,8 +234,8 @@ func (e *endpoint) onFrame(fh frameHeader, p []byte) {
 	}
 }
 
-// onGoAway takes the two GOAWAY of a connection that is replaced: the first disowns nothing, and the second nothing
-// that the client began before it answered the PING between them.
+// onGoAway handles the two GOAWAYs of a connection that is being replaced. The first disowns nothing. The second
+// disowns no stream that the client began before it answered the PING between them.
 func (e *endpoint) onGoAway(last uint32, code errCode, why []byte) {
 	switch {
 	case !e.client || code != errNone || e.left:
@@ -252,8 +251,7 @@ func (e *endpoint) onGoAway(last uint32, code errCode, why []byte) {
 	}
 }
 
-// onAck applies the oldest window that was not acknowledged: all that the relay
-// sent before knew the one before.
+// onAck applies the oldest unacknowledged window. The relay sent everything before it under the previous one.
 func (e *endpoint) onAck() {
 	if len(e.settings) == 0 {
 		e.m.t.Fatal("acknowledged SETTINGS that were not sent")

@@ -8,7 +8,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// mischief makes one of the rare events.
+// mischief causes one of the rare events.
 func (m *machine) mischief() {
 	e := m.anyEnd()
 	if e == nil {
@@ -69,7 +69,7 @@ func (k *call) breakOff() {
 	s.e.reset(s, errCancel)
 }
 
-// goAway disowns streams on which nothing was answered yet.
+// goAway disowns the streams that have no response yet.
 func (e *endpoint) goAway() {
 	var last uint32
 	for id, s := range e.sides {
@@ -92,7 +92,7 @@ func (e *endpoint) goAway() {
 	e.frame(frameGoAway, 0, 0, appendUint32(appendUint32(nil, e.lastGood), 0))
 }
 
-// replace has the relay tell a client to connect again.
+// replace makes the relay ask a client to reconnect.
 func (e *endpoint) replace() {
 	e.m.sh.enter()
 	defer e.m.sh.leave()
@@ -101,7 +101,7 @@ func (e *endpoint) replace() {
 	}
 }
 
-// cut ends a connection without a word.
+// cut ends a connection abruptly.
 func (e *endpoint) cut() {
 	e.m.collect()
 	for _, s := range e.sides {
@@ -119,8 +119,8 @@ func (e *endpoint) cut() {
 	e.m.sh.leave()
 }
 
-// TestReplacedConnectionWaitsForItsReader: a connection that is replaced ends when its client has taken the end of the
-// last call, however slowly it reads.
+// TestReplacedConnectionWaitsForItsReader: a connection that is being replaced ends once its client has read the end of
+// the last call, however slowly it reads.
 func TestReplacedConnectionWaitsForItsReader(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {

@@ -11,12 +11,11 @@ import (
 	"time"
 )
 
-// machine runs a shard's state machines without sockets: bytes are handed to feed
-// in pieces of any size, and leave through links that take only so many at a time.
-// All of it follows from a seed.
+// machine runs a shard's state machines without sockets: feed gets bytes in pieces of any size, and the links accept a
+// limited number of bytes at a time. Everything follows from a seed.
 type machine struct {
-	group     *Group // of most calls; nil means of none
-	slowed    int    // times that somebody had to wait in it
+	group     *Group // of most calls; nil means that they have none
+	slowed    int    // how often a stream of the group had to wait
 	t         testing.TB
 	rng       *rand.Rand
 	sh        *shard
@@ -25,16 +24,16 @@ type machine struct {
 	upstreams []*endpoint
 	calls     []*call
 	byNum     map[string]*call
-	lenient   bool // the relay may refuse calls for want of memory
+	lenient   bool // the relay may refuse calls for lack of memory
 	maxOpen   uint32
-	trace     hash.Hash64 // of all that the relay wrote
+	trace     hash.Hash64 // of all bytes that the relay wrote
 }
 
-// fakeLink is a socket that takes room bytes, and then none until it is given more.
+// fakeLink is a socket that accepts room bytes, and then none until room grows.
 type fakeLink struct {
 	out      []byte
 	room     int
-	waiting  bool // the conn waits for writable
+	waiting  bool // the conn waits for writable to be called
 	finished bool
 	closed   bool
 }
@@ -86,7 +85,7 @@ func (m *machine) addClient() *endpoint {
 	e := newEndpoint(m, true)
 	m.sh.enter()
 	e.c = newConn(m.sh, nil, e.link, &Peer{})
-	e.c.grouped = true // one that has no room for itself is cut off
+	e.c.grouped = true // a connection without memory of its own is cut off
 	m.sh.leave()
 	e.wire = append(e.wire, preface...)
 	e.hello(1 << 30)
@@ -104,7 +103,7 @@ func (m *machine) attach() {
 	m.upstreams = append(m.upstreams, e)
 }
 
-// settleDials makes the connections that the pool asked for.
+// settleDials makes the connections that the pool has dialed.
 func (m *machine) settleDials() {
 	m.sh.enter()
 	p := m.sh.poolOf(m.up)
@@ -120,15 +119,15 @@ func (m *machine) settleDials() {
 	}
 }
 
-// takes is whether the relay reads what the endpoint writes.
+// takes reports whether the relay reads the endpoint's output.
 func (m *machine) takes(e *endpoint) bool {
 	m.sh.enter()
 	defer m.sh.leave()
 	return !e.c.closed && !e.c.stalled && (len(e.wire) > 0 || e.c.backlog != nil)
 }
 
-// deliver feeds n bytes of what the endpoint wrote, through the buffer that all
-// connections of a shard share, or what was left of what it fed before.
+// deliver feeds n bytes of the endpoint's output through the buffer that all connections of a shard share, or else the
+// rest of what it fed before.
 func (m *machine) deliver(e *endpoint, n int) {
 	m.sh.enter()
 	defer m.sh.leave()
@@ -136,7 +135,7 @@ func (m *machine) deliver(e *endpoint, n int) {
 		return
 	}
 	if m.rng.IntN(3) == 0 {
-		m.sh.until = 1 // long over: it stops after a few frames
+		m.sh.until = 1 // the time slice is over: the conn stops after a few frames
 	}
 	if e.c.backlog != nil {
 		e.c.feedBacklog()
@@ -145,13 +144,13 @@ func (m *machine) deliver(e *endpoint, n int) {
 	if n = min(n, len(e.wire), readBuffer); n == 0 {
 		return
 	}
-	clear(m.sh.buf[:64<<10]) // what an output still refers to from an earlier turn is lost
+	clear(m.sh.buf[:64<<10]) // overwrites bytes of an earlier turn, which no output may still refer to
 	copy(m.sh.buf[frameHeaderLen:], e.wire[:n])
 	e.wire = append(e.wire[:0], e.wire[n:]...)
 	e.c.feed(m.sh.buf, frameHeaderLen, frameHeaderLen+n)
 }
 
-// give lets the endpoint's socket take n more bytes.
+// give lets the endpoint's socket accept n more bytes.
 func (m *machine) give(e *endpoint, n int) {
 	m.sh.enter()
 	defer m.sh.leave()
@@ -161,7 +160,7 @@ func (m *machine) give(e *endpoint, n int) {
 	}
 }
 
-// collect lets all endpoints read what the relay wrote.
+// collect lets all endpoints read the relay's output.
 func (m *machine) collect() {
 	for _, list := range [][]*endpoint{m.clients, m.upstreams} {
 		for _, e := range list {

@@ -9,22 +9,22 @@ import (
 	"strconv"
 )
 
-// localTalk is a call of the machine that begins in the process: its user sends and takes whole messages, at its
-// leisure, and never waits.
+// localTalk is a call of the machine that begins in the process. Its caller sends and receives whole messages at any
+// time, and never blocks.
 type localTalk struct {
 	*ClientStream
 	sent, got int // of the call's messages
 	begun     bool
-	head      []byte // what is left of the message that is being sent
+	head      []byte // the rest of the message being sent
 	data      []byte
 }
 
-// newLocal makes a call up as newCall does.
+// newLocal makes up a call as newCall does.
 func (m *machine) newLocal() *call {
 	k := m.newCall()
 	k.local, k.down = &localTalk{}, &side{call: k}
 	k.reqHead = plain(k.reqHead)
-	// As clientEnd.head has them.
+	// in the order of clientEnd.head
 	k.reqHead = slices.Concat(k.reqHead[:4:4], k.reqHead[6:], k.reqHead[4:6])
 	return k
 }
@@ -44,7 +44,7 @@ func framed(lengths []int) (n int) {
 	return n
 }
 
-// frame puts the prefixes of messages into a body, as far as there is one.
+// frame writes the prefixes of messages into a body, as far as it goes.
 func frame(body []byte, lengths []int) {
 	for _, n := range lengths {
 		copy(body, append([]byte{0}, appendUint32(nil, uint32(n))...))
@@ -64,7 +64,7 @@ func (k *call) openLocal() {
 	k.down.sentHead = true
 }
 
-// send passes on as much as the window takes of one message.
+// send sends as much of one message as the window permits.
 func (l *localTalk) send(k *call) {
 	s := k.down
 	if s.sentEnd {
@@ -98,7 +98,7 @@ func (l *localTalk) send(k *call) {
 	}
 }
 
-// take takes a message, if one is there.
+// take receives a message, if there is one.
 func (l *localTalk) take(k *call) bool {
 	s, t := k.down, k.m.t
 	if s.gotEnd {
@@ -145,7 +145,7 @@ func (l *localTalk) ended(k *call, err error) {
 	}
 }
 
-// takeAll has the users of all calls in the process take what is there.
+// takeAll lets the callers of all calls in the process receive their messages.
 func (m *machine) takeAll() {
 	for _, k := range m.calls {
 		for k.local != nil && k.local.take(k) {
@@ -153,7 +153,7 @@ func (m *machine) takeAll() {
 	}
 }
 
-// balanceLocals checks the books of the calls that began in the process. It returns what is held for them.
+// balanceLocals checks the accounting of the calls that began in the process, and returns the bytes held for them.
 func (m *machine) balanceLocals() (held int64) {
 	count := 0
 	m.sh.locals.each(func(c *clientEnd) {

@@ -12,17 +12,17 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// servedTalk is a call of the machine that the process serves: by steps, as a function on a goroutine of its own would.
+// servedTalk is a call of the machine that the process serves, step by step, as a function on its own goroutine would.
 type servedTalk struct {
 	*ServerStream
 	got, sent  int // messages
 	whole      bool
 	begun      bool
-	head, data []byte // what is left of the message that is being sent
+	head, data []byte // the rest of the message being sent
 	over       bool
 }
 
-// inProcess says that the call is served in the process.
+// inProcess reports whether the process serves the call.
 func (k *call) inProcess() bool { return strings.HasSuffix(k.mode, "serve") }
 
 // forward sends the call to its backend.
@@ -44,7 +44,7 @@ func (k *call) forward(s *Stream) {
 	}
 }
 
-// step lets the server do the next thing.
+// step makes the server take its next step.
 func (v *servedTalk) step(k *call) {
 	e, rng := &v.end, k.m.rng
 	switch {
@@ -122,7 +122,7 @@ func (v *servedTalk) send(k *call) {
 	}
 }
 
-// plain is fields as they are in the process, where none is sensitive.
+// plain returns fields as they are inside the process, where none is sensitive.
 func plain(list []xhpack.HeaderField) []xhpack.HeaderField {
 	list = slices.Clone(list)
 	for i := range list {

@@ -15,18 +15,17 @@ var (
 	machineSeeds = flag.Int("machine.seeds", 200, "number of TestMachine's runs without the race detector")
 )
 
-// TestMachine lets random clients and backends talk through the relay's state
-// machines: bytes come in pieces of any size, sockets take what they like, windows
-// grow and shrink below zero, calls are cancelled, refused, moved by GOAWAY, connections
-// are cut, and time passes. What must hold: bytes and headers arrive in order, END_STREAM once,
-// no window is overrun, every call ends, with its deadline at the latest, a call that may have run is not
-// retried unless the Handler says so, PING and SETTINGS are answered, nothing stays behind.
+// TestMachine lets random clients and backends talk through the relay's state machines: bytes come in pieces of any
+// size, sockets accept any number of bytes, windows grow and shrink below zero, calls are canceled, refused, moved by
+// GOAWAY, connections are cut, and time passes. These must hold: bytes and headers arrive in order and END_STREAM once,
+// no window is overrun, every call ends, at its deadline at the latest, a call that may have run is not retried unless
+// the Handler permits it, PING and SETTINGS are answered, and nothing is held at the end.
 func TestMachine(t *testing.T) {
 	t.Parallel()
 	first, n := 0, *machineSeeds
 	switch {
 	case raceDetector:
-		n = 15 // one goroutine does it all; make test lets the others run without it
+		n = 15 // one goroutine does all the work; make test runs other tests beside it
 	case testing.Short():
 		n = 50
 	}
@@ -49,7 +48,7 @@ func TestMachine(t *testing.T) {
 	}
 }
 
-// TestMachineRepeats: two runs of a seed make the relay write the same bytes.
+// TestMachineRepeats: in two runs of one seed the relay writes the same bytes.
 func TestMachineRepeats(t *testing.T) {
 	t.Parallel()
 	seen := map[uint64]bool{}
@@ -66,7 +65,7 @@ func TestMachineRepeats(t *testing.T) {
 	}
 }
 
-// runMachine returns how often somebody was too fast for a group, and the hash of all that the relay wrote.
+// runMachine returns how often a stream exceeded its group's rate, and the hash of the relay's output.
 func runMachine(t *testing.T, seed uint64) (slowed int, trace uint64) {
 	t.Helper()
 	check.Bubble(t, func(t *testing.T) { slowed, trace = runMachineInBubble(t, seed) })
@@ -129,7 +128,7 @@ func (a *testAccount) Reserve(n int64) bool {
 
 func (a *testAccount) Release(n int64) { a.held -= n }
 
-// verifyAccounts looks whether all that was reserved was given back, but for what connections hold that are there.
+// verifyAccounts checks that only the connections that still exist hold reserved bytes.
 func (m *machine) verifyAccounts(account, clients *testAccount) {
 	m.sh.enter()
 	defer m.sh.leave()
@@ -151,7 +150,7 @@ func (m *machine) verifyAccounts(account, clients *testAccount) {
 	}
 }
 
-// serveGroup lets the time pass that those have to wait who are too fast.
+// serveGroup lets the time pass for which the group's streams wait.
 func (m *machine) serveGroup() {
 	if m.group == nil {
 		return
@@ -209,7 +208,7 @@ func (m *machine) step() {
 	}
 }
 
-// pass lets time pass. No call outlives its deadline.
+// pass lets time pass, and checks that no call outlives its deadline.
 func (m *machine) pass(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
@@ -248,7 +247,7 @@ func (m *machine) anyCall() *call {
 	return m.calls[m.rng.IntN(len(m.calls))]
 }
 
-// anyEnd returns a random end of a living connection.
+// anyEnd returns a random endpoint of a living connection.
 func (m *machine) anyEnd() *endpoint {
 	list := m.clients
 	if m.rng.IntN(2) == 0 && len(m.upstreams) > 0 {
@@ -260,7 +259,7 @@ func (m *machine) anyEnd() *endpoint {
 	return nil
 }
 
-// updates gives back a part of what was received.
+// updates credits some of the received bytes.
 func (m *machine) updates(e *endpoint) {
 	if e.unread > 0 {
 		e.update(nil, 1+m.rng.IntN(e.unread))
@@ -272,7 +271,7 @@ func (m *machine) updates(e *endpoint) {
 	}
 }
 
-// squeeze changes what the relay may write to e's socket.
+// squeeze changes how much the relay may write to e's socket.
 func (m *machine) squeeze(e *endpoint) {
 	if e.link.room > 1<<30 && m.rng.IntN(2) == 0 {
 		m.give(e, m.rng.IntN(2000)-e.link.room)

@@ -55,7 +55,7 @@ func TestReadMessage(t *testing.T) {
 					}
 					check.Must(t, c.Write(f))
 					if size < 100 && at%50 == 0 {
-						check.Must(t, c.Sync()) // so that the relay reads it by itself
+						check.Must(t, c.Sync()) // the relay reads this frame by itself
 					}
 				}
 				r, err := c.WaitResponse(1)
@@ -69,13 +69,13 @@ func TestReadMessage(t *testing.T) {
 	}
 }
 
-// TestReadMessageBad refuses first messages that are none.
+// TestReadMessageBad: malformed or missing first messages end the call, or reach the Handler as such.
 func TestReadMessageBad(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		body []byte
 		end  bool
-		want codes.Code // of the relay's own; 0 means Message is called
+		want codes.Code // of the relay; 0 if the Handler's Message is called
 		why  relay.Failure
 	}{
 		"missing":            {nil, true, 0, 0},
@@ -131,7 +131,7 @@ func TestReadMessageBad(t *testing.T) {
 	}
 }
 
-// TestCompressedUntouched compares what arrives with what was sent, octet by octet.
+// TestCompressedUntouched: a compressed body arrives octet by octet as it was sent.
 func TestCompressedUntouched(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range handlers() {
@@ -141,7 +141,7 @@ func TestCompressedUntouched(t *testing.T) {
 			prepare(w.h)
 			raw := w.rawBackend(t)
 			c := rawClient(t, w.addr)
-			// Not gzip at all: the relay must not look.
+			// The body is not gzip at all: the relay must not decode it.
 			body := append(append(prefixOf(1, 500), pattern(1, 500)...), append(prefixOf(0, 10), pattern(2, 10)...)...)
 			check.Must(t, c.Write(rawhttp2.Headers(1, false,
 				c.Block(request("/t.T/Echo", "grpc-encoding", "gzip", "grpc-accept-encoding", "gzip,br")...)),
@@ -171,7 +171,7 @@ func TestCompressedUntouched(t *testing.T) {
 	}
 }
 
-// TestReply answers without a backend.
+// TestReply: the Handler responds without a backend.
 func TestReply(t *testing.T) {
 	t.Parallel()
 	w := newRelayed(t, relay.Config{})
@@ -180,7 +180,7 @@ func TestReply(t *testing.T) {
 		if got, err := unary(w.ctx, w.cc, "Echo", pattern(0, 100)); err != nil || !bytes.Equal(got, pattern(5, size)) {
 			t.Errorf("%d bytes: %d bytes, %v", size, len(got), err)
 		}
-		s := stream(w.ctx, t, w.cc, "Echo") // the client says nothing
+		s := stream(w.ctx, t, w.cc, "Echo") // the client sends no message
 		if got, err := recv(s); err != nil || len(got) != size {
 			t.Errorf("%d bytes: %d bytes, %v", size, len(got), err)
 		}
@@ -193,7 +193,7 @@ func TestReply(t *testing.T) {
 	}
 }
 
-// TestRefuse answers with a status, from every callback.
+// TestRefuse: every callback can refuse a call with a status.
 func TestRefuse(t *testing.T) {
 	t.Parallel()
 	details, err := anypb.New(&spb.Status{Message: "inner"})
@@ -251,7 +251,7 @@ func TestRefuse(t *testing.T) {
 	}
 }
 
-// TestParkedCancel resumes streams that have ended meanwhile.
+// TestParkedCancel resumes parked streams that have already ended.
 func TestParkedCancel(t *testing.T) {
 	t.Parallel()
 	w := newRelayed(t, relay.Config{})
@@ -286,7 +286,7 @@ func TestParkedCancel(t *testing.T) {
 	check.Must(t, wantUsage(w.Relay, relay.Usage{Clients: 1}))
 }
 
-// TestEdits checks what a Handler changes of a request.
+// TestEdits checks a Handler's changes of a request.
 func TestEdits(t *testing.T) {
 	t.Parallel()
 	w := newRelayed(t, relay.Config{})
@@ -327,7 +327,7 @@ type recorder struct{ bytes.Buffer }
 
 func (r *recorder) Body(p []byte) { _, _ = r.Write(p) }
 
-// TestTap sees the response's octets.
+// TestTap: a Tap receives the octets of the response.
 func TestTap(t *testing.T) {
 	t.Parallel()
 	w := newRelayed(t, relay.Config{})

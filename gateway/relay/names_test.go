@@ -8,7 +8,7 @@ import (
 	"github.com/capgate/capgate/gateway/relay/hpack"
 )
 
-// TestNamesAreFound: the set of names hides no header and no change, whatever the names are.
+// TestNamesAreFound: the filter of header names misses no header and no change, whatever the names are.
 func TestNamesAreFound(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))

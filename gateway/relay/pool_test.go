@@ -11,7 +11,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// TestDialPause: for a while after a backend was not reached calls are turned away at once, and then it is tried again.
+// TestDialPause: after a failed dial, calls are refused at once for a while. Then the backend is dialed again.
 func TestDialPause(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
@@ -22,7 +22,7 @@ func TestDialPause(t *testing.T) {
 			return nil, io.EOF
 		}})
 		for i, step := range []struct {
-			after time.Duration // the call before
+			after time.Duration // time since the previous call
 			dials int
 		}{{0, 1}, {0, 1}, {time.Duration(dialPause - 1), 1}, {1, 2}} {
 			<-time.After(step.after)
@@ -35,7 +35,7 @@ func TestDialPause(t *testing.T) {
 	})
 }
 
-// latecomer parks calls that have a millisecond.
+// latecomer parks calls that have a deadline of a millisecond.
 type latecomer struct {
 	*fuzzHandler
 	parked Parked
@@ -46,7 +46,7 @@ func (h *latecomer) Headers(s *Stream) {
 	h.parked = s.Park()
 }
 
-// TestNothingBeginsTooLate: a call whose time is over gets to no backend, also where the timer has not noticed yet.
+// TestNothingBeginsTooLate: a call whose deadline has passed is not forwarded, even if its timer has not fired yet.
 func TestNothingBeginsTooLate(t *testing.T) {
 	t.Parallel()
 	for name, forward := range map[string]func(*latecomer, *Stream){

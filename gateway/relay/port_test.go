@@ -19,8 +19,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// TestPorts: clients of each port are told apart, and get its TLS. A port with Direct takes connections as they come.
-// One that accepts leaves the others their connections.
+// TestPorts: each port has its own Value and TLS. A port with Direct does not read the client's address from the
+// connection. The ports do not take each other's connections.
 func TestPorts(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -31,7 +31,7 @@ func TestPorts(t *testing.T) {
 		OnConnect: func(p *relay.Peer) any {
 			mu.Lock()
 			defer mu.Unlock()
-			if p.Port != nil { // else it is the process
+			if p.Port != nil { // nil for calls of the process
 				connected = append(connected, p.Port.Value)
 			}
 			return nil

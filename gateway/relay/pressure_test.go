@@ -23,7 +23,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
-// held waits until the relay holds the same for a while, and returns how much.
+// held waits until the relay's buffers do not change for a while, and returns their size.
 func held(t testing.TB, r *relay.Relay) int {
 	t.Helper()
 	same, last := 0, -1
@@ -42,13 +42,13 @@ func held(t testing.TB, r *relay.Relay) int {
 	return last
 }
 
-// TestSlowReaders lets backends send to clients that do not read: the relay holds
-// little, stops the backends, and delivers all when the clients read.
+// TestSlowReaders: backends send to clients that do not read. The relay buffers little, stops the backends, and
+// delivers everything once the clients read.
 func TestSlowReaders(t *testing.T) {
 	t.Parallel()
 	const streams, messages, size = 40, 10, 100_000
 	w := newRelayed(t, relay.Config{})
-	// One client that grants no window, but a little: then nothing comes until it reads.
+	// The client grants only a small window: the backends stop until it reads.
 	cc := dialRaw(t, w.addr, grpc.WithInitialWindowSize(65535), grpc.WithInitialConnWindowSize(65535))
 	var calls []grpc.ClientStream
 	for range streams {
@@ -57,7 +57,7 @@ func TestSlowReaders(t *testing.T) {
 		check.Must(t, s.CloseSend())
 		calls = append(calls, s)
 	}
-	// Each stream may have a window of bytes from its backend, and the socket its buffer.
+	// The relay may hold one window of each stream, and the socket's buffer.
 	if n, most := held(t, w.Relay), streams*(128<<10)+1<<20; n > most || n < 65535 {
 		t.Errorf("the relay holds %d bytes, and should at most %d", n, most)
 	}
@@ -83,7 +83,7 @@ func TestSlowReaders(t *testing.T) {
 	check.Succeeds(t, "the relay to hold nothing", func() error { return emptyHanded(w.Relay) })
 }
 
-// TestSlowBackend lets clients send to backends that do not read.
+// TestSlowBackend: clients send to backends that do not read.
 func TestSlowBackend(t *testing.T) {
 	t.Parallel()
 	for _, read := range []bool{false, true} {
@@ -106,8 +106,7 @@ func TestSlowBackend(t *testing.T) {
 				})
 				check.Received(t, w.back.started, "the start of the call at the backend")
 			}
-			// A window's bytes wait, and as many are kept in case of a refusal. The first
-			// message is longer than either.
+			// A window of bytes waits, and as many are kept for a retry. The first message is longer than either.
 			if n, most := held(t, w.Relay), streams*(512<<10)+1<<20; n > most {
 				t.Errorf("the relay holds %d bytes, and should at most %d", n, most)
 			}
@@ -118,7 +117,7 @@ func TestSlowBackend(t *testing.T) {
 	}
 }
 
-// emptyHanded says what a relay without calls still holds.
+// emptyHanded returns an error if a relay without calls still holds memory.
 func emptyHanded(r *relay.Relay) error {
 	if u := r.Usage(); u.Streams != 0 || u.Buffers != 0 {
 		return fmt.Errorf("the relay holds %+v", u)
@@ -126,7 +125,7 @@ func emptyHanded(r *relay.Relay) error {
 	return nil
 }
 
-// TestMaxBuffered ends calls when all together hold too much, and recovers.
+// TestMaxBuffered: calls end when all of them hold too much memory together, and the relay recovers.
 func TestMaxBuffered(t *testing.T) {
 	t.Parallel()
 	w := newRelayed(t, relay.Config{Memory: relay.Memory{MaxBuffered: 1 << 20}, Shards: 1})
@@ -138,7 +137,7 @@ func TestMaxBuffered(t *testing.T) {
 		_ = s.CloseSend()
 		calls = append(calls, s)
 	}
-	w.h.results(t, 1) // nothing is read, so a call ends for want of memory
+	w.h.results(t, 1) // no stream is read, so a call ends for lack of memory
 	if n := held(t, w.Relay); n > 6<<20 {
 		t.Errorf("the relay holds %d bytes", n)
 	}
@@ -148,7 +147,7 @@ func TestMaxBuffered(t *testing.T) {
 			_, err = recv(s)
 		}
 	}
-	// by the relay's own account: a client has words of its own for a call that ends in the middle of a message
+	// The relay's results count: a client reports a call that ends in the middle of a message in its own way.
 	full := 0
 	for _, r := range w.h.results(t, len(calls)) {
 		if r.Failure == relay.MemoryExceeded && codes.Code(r.Code) == codes.ResourceExhausted {
@@ -163,7 +162,7 @@ func TestMaxBuffered(t *testing.T) {
 	}
 }
 
-// TestStreamLimit queues calls for a backend that takes few at a time.
+// TestStreamLimit: calls queue for a backend that accepts few streams at a time.
 func TestStreamLimit(t *testing.T) {
 	t.Parallel()
 	for name, cfg := range map[string]relay.UpstreamConfig{"many connections": {}, "one connection": {MaxConns: 1}} {
@@ -193,12 +192,12 @@ func TestStreamLimit(t *testing.T) {
 	}
 }
 
-// TestQueueFull turns streams away when too many wait.
+// TestQueueFull: streams are refused if too many wait.
 func TestQueueFull(t *testing.T) {
 	t.Parallel()
 	w := newRelayed(t, relay.Config{Shards: 1}, grpc.MaxConcurrentStreams(1))
 	w.h.to(w.NewUpstream(relay.UpstreamConfig{Addr: w.back.addr, MaxConns: 1, MaxQueue: 5}))
-	if _, err := unary(w.ctx, w.cc, "Echo", nil); err != nil { // now it is connected
+	if _, err := unary(w.ctx, w.cc, "Echo", nil); err != nil { // connects
 		t.Fatal(err)
 	}
 	errs := make(chan error, 20)
@@ -222,7 +221,7 @@ func TestQueueFull(t *testing.T) {
 	}
 }
 
-// TestIdleUpstream closes connections that have nothing to do, and dials again.
+// TestIdleUpstream: idle connections are closed, and dialed again when needed.
 func TestIdleUpstream(t *testing.T) {
 	t.Parallel()
 	w := newRelayed(t, relay.Config{Timeouts: relay.Timeouts{Idle: 30 * time.Millisecond}, Shards: 1})
@@ -240,7 +239,7 @@ func TestIdleUpstream(t *testing.T) {
 	}
 }
 
-// TestKeepAlive asks a silent backend whether it is still there, and gives it up.
+// TestKeepAlive: a silent backend gets PINGs, and is disconnected if it does not answer one.
 func TestKeepAlive(t *testing.T) {
 	t.Parallel()
 	w := newRelayed(t, relay.Config{Timeouts: relay.Timeouts{Ping: 2 * time.Second}})
@@ -256,7 +255,7 @@ func TestKeepAlive(t *testing.T) {
 		check.Must(t, err)
 		check.Must(t, p.Write(rawhttp2.Pong(f)))
 	}
-	// It does not answer the next one.
+	// The backend does not answer the next PING.
 	if _, err := recv(s); status.Code(err) != codes.Unavailable {
 		t.Error(err)
 	}
@@ -265,7 +264,7 @@ func TestKeepAlive(t *testing.T) {
 	}
 }
 
-// TestCheck sends a PING to a backend long before its time of silence, and ends what does not answer it.
+// TestCheck: Check sends a PING long before the keep-alive interval, and ends the connection if there is no answer.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	w := newRelayed(t, relay.Config{Timeouts: relay.Timeouts{Ping: time.Nanosecond}})
@@ -284,8 +283,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestUpstreamClose lets the calls of a closed upstream finish, also one that comes late,
-// and closes its connections as they empty.
+// TestUpstreamClose: calls of a closed upstream finish, as does a later one. Its connections close when they are empty.
 func TestUpstreamClose(t *testing.T) {
 	t.Parallel()
 	w := newRelayed(t, relay.Config{})
@@ -310,7 +308,7 @@ func TestUpstreamClose(t *testing.T) {
 	w.waitNoUpstreams(t, w.h.target())
 }
 
-// TestSetTLS changes what the next connection trusts, and leaves those that are there.
+// TestSetTLS: a new TLS configuration applies to new connections. Open ones stay.
 func TestSetTLS(t *testing.T) {
 	t.Parallel()
 	w := newRelayed(t, relay.Config{Shards: 1})
@@ -324,7 +322,7 @@ func TestSetTLS(t *testing.T) {
 	if _, err := unary(w.ctx, w.cc, "Echo", nil); err != nil {
 		t.Fatal(err)
 	}
-	up.SetTLS(&tls.Config{ServerName: client.ServerName, RootCAs: x509.NewCertPool()}) // trusts nobody
+	up.SetTLS(&tls.Config{ServerName: client.ServerName, RootCAs: x509.NewCertPool()}) // trusts no certificate
 	if _, err := unary(w.ctx, w.cc, "Echo", nil); err != nil {
 		t.Error("by the connection that is there: ", err)
 	}

@@ -2,5 +2,5 @@
 
 package relay
 
-// raceDetector is whether it looks on, which takes time and memory.
+// raceDetector reports whether the race detector is on, which takes time and memory.
 const raceDetector = false

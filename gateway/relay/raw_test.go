@@ -11,7 +11,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
-// rawClient returns a client connection of which the test writes every frame.
+// rawClient returns a client connection whose frames the test writes itself.
 func rawClient(t testing.TB, addr string, settings ...rawhttp2.Setting) *rawhttp2.Conn {
 	t.Helper()
 	c, err := rawhttp2.Dial(addr)
@@ -21,10 +21,10 @@ func rawClient(t testing.TB, addr string, settings ...rawhttp2.Setting) *rawhttp
 	return c
 }
 
-// rawBackend takes the relay's connections; the test writes every frame.
+// rawBackend accepts the relay's connections. The test writes every frame.
 type rawBackend struct{ net.Listener }
 
-// rawBackend makes the test play the relayed's backend.
+// rawBackend replaces the backend of a relayed by the test.
 func (w *relayed) rawBackend(t testing.TB) rawBackend {
 	ln := check.Listen(t)
 	check.Cleanup(t, func() { _ = ln.Close() })
@@ -67,7 +67,7 @@ func (p rawPeer) body(t testing.TB, id uint32) []byte {
 	return p.bodies(t, 1)[id]
 }
 
-// bodies reads until n requests are whole.
+// bodies reads until n requests are complete.
 func (p rawPeer) bodies(t testing.TB, n int) map[uint32][]byte {
 	t.Helper()
 	all := map[uint32][]byte{}
@@ -84,7 +84,7 @@ func (p rawPeer) bodies(t testing.TB, n int) map[uint32][]byte {
 	return all
 }
 
-// reply answers with a whole response.
+// reply sends a complete response.
 func (p rawPeer) reply(t testing.TB, id uint32, data []byte) {
 	t.Helper()
 	check.Must(t, p.Write(
@@ -93,7 +93,7 @@ func (p rawPeer) reply(t testing.TB, id uint32, data []byte) {
 		rawhttp2.Headers(id, true, p.Block("grpc-status", "0"))))
 }
 
-// wantUsage compares what the relay holds, less upstream connections.
+// wantUsage compares the relay's usage, without upstream connections.
 func wantUsage(r *relay.Relay, want relay.Usage) error {
 	u := r.Usage()
 	u.Upstreams = 0

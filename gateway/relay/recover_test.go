@@ -17,7 +17,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// panics are those that a relay told of.
+// panics holds the panics that a relay has reported.
 type panics struct {
 	mu  sync.Mutex
 	all []string
@@ -29,7 +29,7 @@ func (p *panics) told(where string, v any) {
 	p.all = append(p.all, fmt.Sprint(where, ": ", v))
 }
 
-// want waits for one panic of such a place, and forgets it.
+// want waits for one panic of the given place, and forgets it.
 func (p *panics) want(t *testing.T, where string) {
 	t.Helper()
 	check.Succeeds(t, "the panic to be reported", func() error {
@@ -44,8 +44,7 @@ func (p *panics) want(t *testing.T, where string) {
 
 }
 
-// TestHandlerPanics: a panic in any of the Handler's callbacks ends the call that it was about with INTERNAL, and
-// nothing else: the connection goes on.
+// TestHandlerPanics: a panic in any callback of the Handler ends that call with INTERNAL. Its connection stays open.
 func TestHandlerPanics(t *testing.T) {
 	t.Parallel()
 	boom := func() { panic("boom") }
@@ -107,7 +106,7 @@ type tapFunc func()
 
 func (f tapFunc) Body([]byte) { f() }
 
-// TestDonePanics: a panic while a call is reported harms nothing.
+// TestDonePanics: a panic in Done has no further effect.
 func TestDonePanics(t *testing.T) {
 	t.Parallel()
 	told := &panics{}
@@ -127,8 +126,8 @@ type donePanics struct{ *forwarder }
 
 func (donePanics) Done(*relay.Stream, *relay.Result) { panic("boom") }
 
-// TestShardPanics: a panic in the relay's own work closes the connections of the shard that it was in, reports
-// their calls as INTERNAL, once, and leaves the shard as good as new. The other shard does not notice.
+// TestShardPanics: a panic in the relay's own code closes the connections of its shard and reports each of their calls
+// as INTERNAL once. The shard accepts new connections, and the other shard is not affected.
 func TestShardPanics(t *testing.T) {
 	t.Parallel()
 	told := &panics{}
@@ -147,7 +146,7 @@ func TestShardPanics(t *testing.T) {
 		shard.Store(int64(s.Shard()))
 		s.Forward(w.h.target())
 	})
-	on := func(want int64) *grpc.ClientConn { // a client of a shard
+	on := func(want int64) *grpc.ClientConn { // returns a client of a given shard
 		for {
 			cc := dialRaw(t, w.addr)
 			if _, err := unary(w.ctx, cc, "Echo", nil); err != nil {
@@ -167,7 +166,7 @@ func TestShardPanics(t *testing.T) {
 	}
 	kept := stream(w.ctx, t, on(0), "Echo")
 	check.Must(t, echo(kept))
-	for round := range 3 { // the shard is used again, and fails again
+	for round := range 3 { // the shard is reused, and fails again
 		cc := on(1)
 		lost := stream(w.ctx, t, cc, "Echo")
 		check.Must(t, echo(lost))
@@ -197,14 +196,14 @@ func TestShardPanics(t *testing.T) {
 		return nil
 	})
 
-	w.Close() // nothing hangs
+	w.Close() // must return
 	broken := 0
 	for _, r := range w.h.results(t, 1) {
 		if r.Failure == relay.Panicked {
 			broken++
 		}
 	}
-	if broken != 3 { // the calls that failed themselves never began
+	if broken != 3 { // the calls that caused the panics never began
 		t.Errorf("%d calls were reported as ended by a panic, not 3", broken)
 	}
 }

@@ -13,11 +13,11 @@ import (
 	"github.com/capgate/capgate/gateway/relay"
 )
 
-// TestRelayBehindRelay sends much both ways at once between two relays whose
-// connection takes little: neither may wait for the other to read first.
+// TestRelayBehindRelay sends much in both directions at once between two relays whose connection buffers little.
+// Neither may wait until the other one reads.
 func TestRelayBehindRelay(t *testing.T) {
 	t.Parallel()
-	const messages = 10 // of 60 streams and 50 kB: 30 MB each way, of which the connection holds a hundredth
+	const messages = 10 // of 50 kB on 60 streams: 30 MB in each direction, far beyond the buffers
 	for name, dial := range map[string]func(*relayed) func(context.Context) (net.Conn, error){
 		"pipe": func(w *relayed) func(context.Context) (net.Conn, error) { return servePipes(t, w.Relay).dial },
 		"tcp": func(w *relayed) func(context.Context) (net.Conn, error) {

@@ -15,10 +15,10 @@ import (
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
-// setbacks are the ways in which a backend fails a stream that it may have begun.
+// setbacks are the ways in which a backend fails a stream that it may have started.
 var setbacks = map[string]struct {
 	fail func(t *testing.T, p rawPeer, id uint32)
-	want codes.Code // when it is not to start again
+	want codes.Code // if the stream is not retried
 }{
 	"connection lost": {func(t *testing.T, p rawPeer, _ uint32) { check.Must(t, p.Close()) }, codes.Unavailable},
 	"connection lost after a GOAWAY above it": {func(t *testing.T, p rawPeer, id uint32) {
@@ -44,8 +44,8 @@ var setbacks = map[string]struct {
 	}, codes.Unavailable},
 }
 
-// TestAgain takes a stream that its backend may have begun to another one, from its
-// beginning, if the Handler says so, and else ends it as the backend did.
+// TestAgain: a stream that its backend may have started is retried at another one from its beginning, if the Handler
+// says so. Otherwise it ends with the backend's failure.
 func TestAgain(t *testing.T) {
 	t.Parallel()
 	for name, c := range setbacks {
@@ -64,7 +64,7 @@ func TestAgain(t *testing.T) {
 				})
 				ctx := metadata.AppendToOutgoingContext(w.ctx, "x-call-id", "1")
 				s := stream(ctx, t, w.cc, "Echo")
-				check.Must(t, send(s, pattern(1, 50_000))) // the request need not be at its end
+				check.Must(t, send(s, pattern(1, 50_000))) // the request has not ended yet
 				p := raw.accept(t)
 				id := p.head(t)
 				c.fail(t, p, id)
@@ -95,7 +95,7 @@ func TestAgain(t *testing.T) {
 	}
 }
 
-// TestAgainTooLate does not ask when a response has begun, and when the request was not kept.
+// TestAgainTooLate: Again is not called if a response has begun, or if the request was not kept.
 func TestAgainTooLate(t *testing.T) {
 	t.Parallel()
 	head := []string{":status", "200", "content-type", "application/grpc"}
@@ -140,8 +140,8 @@ func TestAgainTooLate(t *testing.T) {
 	}
 }
 
-// TestAgainSeesTheAnswer shows the Handler the trailers of an answer, and the client gets
-// them as they are when the Handler does not want to start again.
+// TestAgainSeesTheAnswer: the Handler sees the trailers of the response. If it does not retry, the client gets them
+// unchanged.
 func TestAgainSeesTheAnswer(t *testing.T) {
 	t.Parallel()
 	w := newRelayed(t, relay.Config{})
@@ -171,8 +171,7 @@ func TestAgainSeesTheAnswer(t *testing.T) {
 	}
 }
 
-// TestAgainWithoutClient leaves alone what its client has given up, and what ends with
-// the relay.
+// TestAgainWithoutClient: streams are not retried if their client has canceled them, or if the relay stops.
 func TestAgainWithoutClient(t *testing.T) {
 	t.Parallel()
 	w := newRelayed(t, relay.Config{})

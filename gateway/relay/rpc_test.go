@@ -19,8 +19,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// handlers returns the ways to forward a call: at once, after its first message, after
-// another goroutine has decided.
+// handlers returns the ways in which a Handler forwards a call: at once, after its first message, or after another
+// goroutine has decided.
 func handlers() map[string]func(*forwarder) {
 	return map[string]func(*forwarder){
 		"forward": func(*forwarder) {},
@@ -35,7 +35,7 @@ func handlers() map[string]func(*forwarder) {
 	}
 }
 
-// TestEveryKind sends messages of all sizes both ways through every kind of call.
+// TestEveryKind sends messages of all sizes in both directions through every kind of call.
 func TestEveryKind(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range handlers() {
@@ -46,7 +46,7 @@ func TestEveryKind(t *testing.T) {
 				prepare(w.h)
 				for _, size := range []int{0, 1, 100, 16<<10 - 5, 16 << 10, 65535, 1 << 20, 5 << 20} {
 					if opts != nil && size > 100_000 {
-						break // to compress it takes longer than all else
+						break // compressing it takes longer than all the rest
 					}
 					w.everyKind(t, size, opts...)
 				}
@@ -100,7 +100,7 @@ func wantEOF(t testing.TB, s grpc.ClientStream) {
 	}
 }
 
-// TestManyStreams has 1,000 streams open on one connection.
+// TestManyStreams opens 1,000 streams on one connection.
 func TestManyStreams(t *testing.T) {
 	t.Parallel()
 	w := newRelayed(t, relay.Config{})
@@ -145,7 +145,7 @@ func TestManyStreams(t *testing.T) {
 	w.h.results(t, 1000)
 }
 
-// TestMetadataArrivesInOrder: metadata arrives in order, repeated keys and binary values too.
+// TestMetadataArrivesInOrder: metadata arrives in order, including repeated keys and binary values.
 func TestMetadataArrivesInOrder(t *testing.T) {
 	t.Parallel()
 	w := newRelayed(t, relay.Config{})
@@ -167,7 +167,7 @@ func TestMetadataArrivesInOrder(t *testing.T) {
 	}
 }
 
-// TestLargeHeaders sends header lists longer than a frame, both ways.
+// TestLargeHeaders sends header lists longer than a frame in both directions.
 func TestLargeHeaders(t *testing.T) {
 	t.Parallel()
 	w := newRelayed(t, relay.Config{})
@@ -192,12 +192,12 @@ func TestLargeHeaders(t *testing.T) {
 	}
 }
 
-// TestChangingHeaders lets the header tables on all four sides fill, evict and begin anew.
+// TestChangingHeaders: the header tables on all four sides fill, evict and are rebuilt.
 func TestChangingHeaders(t *testing.T) {
 	t.Parallel()
 	w := newRelayed(t, relay.Config{})
 	for i := range 3000 {
-		// Some repeat for a while, some never come again, some are long.
+		// Some fields repeat for a while, some occur once, some are long.
 		md := metadata.Pairs("x-slow", fmt.Sprint(i/100), "x-cycle", fmt.Sprint(i%90), "x-new", fmt.Sprint(i),
 			fmt.Sprintf("x-name-%d", i%200), "v", "x-long", strings.Repeat("l", i%1500))
 		var head, tail metadata.MD
@@ -213,7 +213,7 @@ func TestChangingHeaders(t *testing.T) {
 	}
 }
 
-// TestStatus checks that a backend's status passes unchanged, details included.
+// TestStatus: a backend's status passes unchanged, with its details.
 func TestStatus(t *testing.T) {
 	t.Parallel()
 	w := newRelayed(t, relay.Config{})
@@ -234,7 +234,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// TestResult checks the record of an ordinary call.
+// TestResult checks the Result of an ordinary call.
 func TestResult(t *testing.T) {
 	t.Parallel()
 	w := newRelayed(t, relay.Config{})

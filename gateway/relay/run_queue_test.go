@@ -9,8 +9,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
-// TestShortRequestsOvertakeLongOnes: a client that has brought thousands of calls at once is not
-// served to their end while another one has brought a single call.
+// TestShortRequestsOvertakeLongOnes: a single call is served before the rest of another client's thousands of calls.
 func TestShortRequestsOvertakeLongOnes(t *testing.T) {
 	for name, rig := range map[string]func(*testing.T, relay.Config) *rig{"cleartext": newRig, "TLS": newTLSRig} {
 		t.Run(name, func(t *testing.T) {

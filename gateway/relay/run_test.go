@@ -10,8 +10,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
-// begun is a call of which the response has begun, as its ends have it. The relay keeps nothing of the request any
-// more, and short frames of either end go on as they are.
+// begun is a call whose response has begun, with both of its ends. The relay no longer keeps the request, and forwards
+// short frames as they are.
 type begun struct {
 	*rawhttp2.Conn // the client's, with the call on stream 1
 	back           rawPeer
@@ -35,7 +35,7 @@ func beginCall(t *testing.T, w *relayed, header ...string) begun {
 	return begun{c, p, id}
 }
 
-// gets is the number of bytes that the backend gets until the call is reset, or the request ends.
+// gets returns the number of bytes that the backend receives until the call is reset or the request ends.
 func (b begun) gets(t *testing.T) (n int) {
 	t.Helper()
 	_, err := b.back.Wait(func(f rawhttp2.Frame) bool {
@@ -48,22 +48,22 @@ func (b begun) gets(t *testing.T) (n int) {
 	return n
 }
 
-// TestShortFramesFollowTheRules: what is wrong in a frame that would go on as it is reaches no backend.
+// TestShortFramesFollowTheRules: a protocol error in a short frame ends the stream, and the frame is not forwarded.
 func TestShortFramesFollowTheRules(t *testing.T) {
 	t.Parallel()
 	short := func(text string) rawhttp2.Frame { return rawhttp2.Data(1, false, []byte(text)) }
 	for name, test := range map[string]struct {
 		header []string
 		say    func(*rawhttp2.Conn) []rawhttp2.Frame
-		typ    byte // of the answer
+		typ    byte // of the frame that the client gets
 		code   uint32
-		gets   int // bytes, the backend
+		gets   int // bytes that the backend receives
 	}{
 		"after the end": {
 			say: func(*rawhttp2.Conn) []rawhttp2.Frame {
 				return []rawhttp2.Frame{rawhttp2.Data(1, true, []byte("end")), short("more")}
 			},
-			typ: rawhttp2.TypeReset, code: rawhttp2.StreamClosed, gets: 3, // to the request's end
+			typ: rawhttp2.TypeReset, code: rawhttp2.StreamClosed, gets: 3, // up to the request's end
 		},
 		"more than was announced": {
 			header: []string{"content-length", "8"},
@@ -113,7 +113,7 @@ func TestShortFramesFollowTheRules(t *testing.T) {
 	}
 }
 
-// TestShortMessagesAreCounted: messages that are a short frame each count for the limits, with their prefixes, in both
+// TestShortMessagesAreCounted: messages in short frames count against the limits, with their prefixes, in both
 // directions.
 func TestShortMessagesAreCounted(t *testing.T) {
 	t.Parallel()
@@ -156,7 +156,7 @@ func TestShortMessagesAreCounted(t *testing.T) {
 	}
 }
 
-// TestTapOfShortFrames: what sees a response's octets sees those of frames that go on as they are.
+// TestTapOfShortFrames: a Tap receives the octets of short frames too.
 func TestTapOfShortFrames(t *testing.T) {
 	t.Parallel()
 	w := newRelayed(t, relay.Config{})
@@ -179,14 +179,15 @@ func TestTapOfShortFrames(t *testing.T) {
 	}
 }
 
-// TestOnlyMessageIsFollowed: what follows the only message of a call ends it, however late, and reaches no backend.
+// TestOnlyMessageIsFollowed: a second message ends a call of only one message, however late it arrives, and is not
+// forwarded.
 func TestOnlyMessageIsFollowed(t *testing.T) {
 	t.Parallel()
 	w := newRelayed(t, relay.Config{Forwarding: relay.Forwarding{MaxReplay: 1000}})
 	w.h.onHeaders((*relay.Stream).ReadOnlyMessage)
 	raw := w.rawBackend(t)
 	c := rawClient(t, w.addr)
-	message := rawhttp2.Message(pattern(1, 3000)) // too long to be kept for another backend
+	message := rawhttp2.Message(pattern(1, 3000)) // too long to be kept for a retry
 	check.Must(t, c.Write(rawhttp2.Headers(1, false, c.Block(request("/t.T/Echo")...)),
 		rawhttp2.Data(1, false, message)))
 	b := begun{c, raw.accept(t), 0}

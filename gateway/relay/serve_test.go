@@ -18,7 +18,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// served holds the services of the process in these tests: the methods of backend, by local streams.
+// served serves the methods of backend in the process, by local streams.
 func (w *relayed) served(s *relay.ServerStream) relay.Status {
 	switch s.Path() {
 	case "/t.T/Echo":
@@ -113,7 +113,8 @@ func newServed(t testing.TB, cfg relay.Config) *relayed {
 	return w
 }
 
-// TestServeEveryKind sends messages of all sizes both ways to code in the process: from grpc-go, and from the process.
+// TestServeEveryKind sends messages of all sizes in both directions to code in the process, from grpc-go and from the
+// process.
 func TestServeEveryKind(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string]func(*relayed){
@@ -142,7 +143,8 @@ func TestServeEveryKind(t *testing.T) {
 	}
 }
 
-// TestServeStatus: headers, trailers and a status reach a grpc-go client as a server's would; a panic is INTERNAL.
+// TestServeStatus: headers, trailers and a status reach a grpc-go client as those of a server do. A panic becomes
+// INTERNAL.
 func TestServeStatus(t *testing.T) {
 	t.Parallel()
 	told := &panics{}
@@ -172,7 +174,7 @@ func TestServeStatus(t *testing.T) {
 	}
 }
 
-// TestServedCallEnds: the end of a call is the end of its context, wherever it comes from.
+// TestServedCallEnds: when a call ends, for any reason, its context ends.
 func TestServedCallEnds(t *testing.T) {
 	t.Parallel()
 	w := newServed(t, relay.Config{})
@@ -207,7 +209,7 @@ func TestServedCallEnds(t *testing.T) {
 	w.drained(t)
 }
 
-// TestServeStop: Shutdown waits for what is served, and tells it to stop when its time is over.
+// TestServeStop: Shutdown waits for served calls, and cancels their contexts when its own context ends.
 func TestServeStop(t *testing.T) {
 	t.Parallel()
 	w := newServed(t, relay.Config{})
@@ -221,7 +223,7 @@ func TestServeStop(t *testing.T) {
 		t.Fatalf("Shutdown left a call behind: %v", err)
 	case err := <-w.back.left:
 		t.Fatalf("Shutdown has ended a call at once: %v", err)
-	case <-time.After(10 * time.Millisecond): // it has no reason to end
+	case <-time.After(10 * time.Millisecond): // the call must not end yet
 	}
 	cancel()
 	if err := check.Received(t, stopped, "the end of Shutdown"); err == nil {
@@ -233,7 +235,7 @@ func TestServeStop(t *testing.T) {
 	wantEnd(t, s, codes.Unavailable)
 }
 
-// TestServeCrash: when its shard is thrown away the context of a served call ends, and nothing hangs.
+// TestServeCrash: when a shard is discarded after a panic, the contexts of its served calls end.
 func TestServeCrash(t *testing.T) {
 	t.Parallel()
 	told := &panics{}
@@ -262,7 +264,7 @@ func TestServeCrash(t *testing.T) {
 	w.drained(t)
 }
 
-// TestServeTooLarge: a message that is longer than a server takes ends the call.
+// TestServeTooLarge: a message that exceeds the server's limit ends the call.
 func TestServeTooLarge(t *testing.T) {
 	t.Parallel()
 	w := newServed(t, relay.Config{HTTP2: relay.HTTP2{MaxFirstMessage: 1000}})
@@ -277,7 +279,8 @@ func TestServeTooLarge(t *testing.T) {
 	w.drained(t)
 }
 
-// TestServeMemory: messages that served code does not read are charged to their group; so is what its caller does not.
+// TestServeMemory: messages that served code has not read are charged to the call's group, as are those that its caller
+// has not read.
 func TestServeMemory(t *testing.T) {
 	t.Parallel()
 	tenant := &budget{limit: 1 << 30}
@@ -300,12 +303,12 @@ func TestServeMemory(t *testing.T) {
 	s.Cancel()
 	wantEnd(t, s, codes.Canceled)
 	w.drained(t)
-	if held := tenant.held.Load(); held > 32<<10 { // a step that is kept
+	if held := tenant.held.Load(); held > 32<<10 { // a step that the relay keeps
 		t.Errorf("%d bytes are still charged", held)
 	}
 }
 
-// TestServeCompressed: the flag of compressed messages crosses, and their bytes are nobody's business.
+// TestServeCompressed: compressed messages keep their flag, and their bytes are not decoded.
 func TestServeCompressed(t *testing.T) {
 	t.Parallel()
 	w := newServed(t, relay.Config{})
@@ -319,7 +322,7 @@ func TestServeCompressed(t *testing.T) {
 	wantEnd(t, s, codes.OK)
 }
 
-// hasLeft waits until a Wait has ended for want of its caller.
+// hasLeft waits until a Wait has ended because its caller has left.
 func (b *backend) hasLeft(t testing.TB) {
 	t.Helper()
 	if err := check.Received(t, b.left, "the end of the call at the backend"); err == nil {

@@ -5,8 +5,8 @@ import (
 	"unsafe"
 )
 
-// TestStreamSize: an open stream fits Go's allocator's size class of 576 bytes, of which 8 are a header, and its
-// limiter that of 160 bytes. The next classes are 640 and 176.
+// TestStreamSize: an open stream fits the size class of 576 bytes of Go's allocator, with 8 bytes of header, and its
+// limiter fits the class of 160 bytes. The next classes have 640 and 176 bytes.
 func TestStreamSize(t *testing.T) {
 	t.Parallel()
 	if got := unsafe.Sizeof(Stream{}); got > 576-8 {

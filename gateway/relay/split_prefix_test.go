@@ -10,8 +10,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
-// TestSplitPrefix: wherever the frames of a response cut the prefix of a message, a message that exceeds a limit has
-// not begun for the client, and one that does not exceed it arrives whole, as does a response that ends in a prefix.
+// TestSplitPrefix: frames of a response may split the prefix of a message anywhere. The client receives no byte of a
+// message over the limit, and every other message whole. A response may end within a prefix.
 func TestSplitPrefix(t *testing.T) {
 	t.Parallel()
 	fits := slices.Concat(rawhttp2.Message([]byte("first")), rawhttp2.Message(nil))
@@ -29,7 +29,7 @@ func TestSplitPrefix(t *testing.T) {
 		"an end in a message": {fits[:8], fits[:8], "0", false},
 	} {
 		for _, cut := range []int{1, 2, 3, 4, 6, 7, 9, 11, 12, 13, 14, 16, 17, 18, 19} {
-			for _, whole := range []bool{false, true} { // the other frames
+			for _, whole := range []bool{false, true} { // the other frames are whole
 				t.Run(name, func(t *testing.T) {
 					t.Parallel()
 					w := newRelayed(t, relay.Config{})
@@ -44,7 +44,7 @@ func TestSplitPrefix(t *testing.T) {
 							part = test.sent[:min(cut, len(test.sent))]
 						}
 						check.Must(t, b.back.Write(rawhttp2.Data(b.id, false, part)))
-						check.Must(t, b.back.Sync()) // the relay has read it by itself
+						check.Must(t, b.back.Sync()) // the relay reads this frame by itself
 						if whole {
 							check.Must(t, b.back.Write(rawhttp2.Data(b.id, false, test.sent[len(part):])))
 							break

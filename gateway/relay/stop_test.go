@@ -24,8 +24,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/clienttest"
 )
 
-// relayGoroutines shows the goroutines that run a relay's code. Tests that use it are
-// not parallel, so that no other relay is there.
+// relayGoroutines returns the stacks of the goroutines that run a relay's code. Tests that use it are not parallel,
+// because other relays would show up.
 func relayGoroutines() string {
 	buf := make([]byte, 16<<20)
 	var found []string
@@ -49,7 +49,7 @@ func wantNothingLeft(t *testing.T) {
 
 }
 
-// TestShutdownGraceful lets calls finish, and leaves nothing behind.
+// TestShutdownGraceful: Shutdown lets calls finish, and no goroutine remains.
 func TestShutdownGraceful(t *testing.T) {
 	for _, scheme := range []string{"http", "https", "pipe"} {
 		t.Run(scheme, func(t *testing.T) {
@@ -88,7 +88,7 @@ func TestShutdownGraceful(t *testing.T) {
 	}
 }
 
-// TestShutdownForced ends calls that do not end, and tells them why.
+// TestShutdownForced: Shutdown ends the remaining calls with the reason when its context ends.
 func TestShutdownForced(t *testing.T) {
 	for _, scheme := range []string{"http", "https", "pipe"} {
 		t.Run(scheme, func(t *testing.T) {
@@ -99,7 +99,7 @@ func TestShutdownForced(t *testing.T) {
 			var calls []grpc.ClientStream
 			for i := range 20 {
 				s := stream(w.ctx, t, w.cc, "Echo")
-				if i%2 == 1 { // the last of them, so that all have arrived
+				if i%2 == 1 { // the last call, too, so that all have arrived
 					check.Must(t, send(s, []byte("x")))
 					_, err := recv(s)
 					check.Must(t, err)
@@ -131,8 +131,8 @@ func TestShutdownForced(t *testing.T) {
 	}
 }
 
-// TestClose ends everything at once: clients that say nothing, that do not read, and
-// calls in every phase.
+// TestClose: Close ends everything at once: clients that send nothing, clients that do not read, and calls in every
+// state.
 func TestClose(t *testing.T) {
 	for _, scheme := range []string{"http", "https", "pipe"} {
 		t.Run(scheme, func(t *testing.T) {
@@ -145,17 +145,17 @@ func TestClose(t *testing.T) {
 				}
 			})
 			for range 3 {
-				nc, err := net.Dial("tcp", w.addr) // says nothing
+				nc, err := net.Dial("tcp", w.addr) // sends nothing
 				check.Must(t, err)
 				defer nc.Close()
 			}
-			for range 20 { // nobody reads what they bring
+			for range 20 { // their responses are not read
 				s := stream(w.ctx, t, w.cc, "Count")
 				check.Must(t, send(s, []byte("100 100000")))
 			}
 			_ = stream(w.ctx, t, w.cc, "Park")
 			answer := w.slow(t, c, make(chan error, 1))
-			time.AfterFunc(100*time.Millisecond, func() { close(answer) }) // handlers end by themselves
+			time.AfterFunc(100*time.Millisecond, func() { close(answer) }) // handlers return by themselves
 			closed := make(chan struct{})
 			go func() {
 				defer close(closed)
@@ -170,10 +170,10 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// stopRelayed returns a relayed whose client connects in one of three ways.
+// stopRelayed returns a relayed whose client connects over HTTP, HTTPS or a pipe.
 func stopRelayed(t *testing.T, scheme string, cfg relay.Config) (*relayed, *http.Client) {
 	w := newRelayed(t, relay.Config{})
-	w.Close() // only its backend is wanted
+	w.Close() // only its backend is used
 	w.h = &forwarder{}
 	var web http.ServeMux
 	var clientTLS *tls.Config
@@ -206,7 +206,7 @@ func stopRelayed(t *testing.T, scheme string, cfg relay.Config) (*relayed, *http
 	return w, webClients(t, clientTLS)["HTTP/2.0"]
 }
 
-// slow has a web request open; closing the channel lets it be answered.
+// slow opens a web request. Closing the channel lets its handler respond.
 func (w *relayed) slow(t *testing.T, c *http.Client, done chan error) chan struct{} {
 	t.Helper()
 	scheme := "http"

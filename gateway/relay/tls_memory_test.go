@@ -11,7 +11,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
-// notedBudget notes each release.
+// notedBudget records each release.
 type notedBudget struct {
 	budget
 	released chan struct{}
@@ -25,8 +25,8 @@ func (b *notedBudget) Release(n int64) {
 	}
 }
 
-// TestReadBuffersOfTLSAreReleased: a client over TLS is charged for a long read buffer while it sends a long message,
-// and no longer, with a certificate or without.
+// TestReadBuffersOfTLSAreReleased: a client over TLS, with or without a certificate, is charged for a long read buffer
+// only while it sends a long message.
 func TestReadBuffersOfTLSAreReleased(t *testing.T) {
 	t.Parallel()
 	authority := certtest.New(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
-// heldConn keeps what is written until it is sent.
+// heldConn buffers writes until send.
 type heldConn struct {
 	net.Conn
 	held bytes.Buffer
@@ -21,7 +21,7 @@ type heldConn struct {
 
 func (c *heldConn) Write(p []byte) (int, error) { return c.held.Write(p) }
 
-// send sends what was written, in pieces.
+// send writes the buffered bytes in random pieces.
 func (c *heldConn) send(rnd *rand.Rand) error {
 	for c.held.Len() > 0 {
 		if _, err := c.Conn.Write(c.held.Next(1 + rnd.IntN(c.held.Len()))); err != nil {
@@ -31,8 +31,8 @@ func (c *heldConn) send(rnd *rand.Rand) error {
 	return nil
 }
 
-// TestRecordsOfTLS: the relay answers the last frame that a client has sent, however frames are divided into records,
-// and records into segments, with both versions of TLS. A read without a buffer waits only if there is nothing to read.
+// TestRecordsOfTLS: the relay answers the last frame of a client, however frames are divided into records, and records
+// into segments, with both versions of TLS. A read without a buffer waits only if there is nothing to read.
 func TestRecordsOfTLS(t *testing.T) {
 	t.Parallel()
 	serverTLS, clientTLS := tlsConfigs(t)
@@ -54,7 +54,7 @@ func TestRecordsOfTLS(t *testing.T) {
 	}
 }
 
-// flushing sends all writes before a read, as the messages of a handshake need.
+// flushing sends all writes before a read, as a handshake requires.
 type flushing struct {
 	*heldConn
 	rnd *rand.Rand
@@ -67,7 +67,7 @@ func (c *flushing) Read(p []byte) (int, error) {
 	return c.Conn.Read(p)
 }
 
-// exchangeRecords sends frames in records of all sizes, and waits for the response to the last.
+// exchangeRecords sends frames in records of all sizes, and waits for the response to the last one.
 func exchangeRecords(t *testing.T, tc *tls.Conn, held *heldConn, rnd *rand.Rand) {
 	t.Helper()
 	c := rawhttp2.New(tc)

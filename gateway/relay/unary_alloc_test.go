@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// answeringLink is a backend that answers each request with the next of its responses.
+// answeringLink makes a backend send its next response to each request.
 type answeringLink struct {
 	fakeLink
 	asked chan struct{}
@@ -27,7 +27,7 @@ func (l *answeringLink) write(pieces [][]byte) (int, error) {
 // forwarded.
 const mostUnaryAllocs = 0
 
-// A call by Unary makes hardly any garbage, and gives back all that it was charged.
+// TestUnaryAllocates: a call by Unary allocates almost nothing, and releases all the memory that it was charged.
 func TestUnaryAllocates(t *testing.T) {
 	b := newBare(t)
 	account := &testAccount{limit: 1 << 30}
@@ -56,7 +56,7 @@ func TestUnaryAllocates(t *testing.T) {
 		}
 	}()
 	defer func() {
-		close(link.asked) // no call is left that could ask
+		close(link.asked) // no call is left that sends to it
 		<-answered
 	}()
 	var a Response
@@ -86,7 +86,7 @@ func TestUnaryAllocates(t *testing.T) {
 	}
 }
 
-// BenchmarkUnary measures a call of the process that the Handler answers: the way into a shard and back.
+// BenchmarkUnary measures a call of the process to which the Handler replies: the way into a shard and back.
 func BenchmarkUnary(b *testing.B) {
 	r := New(Config{Shards: 1}, replies{&bareHandler{}}, http.NotFoundHandler())
 	defer r.Close()
@@ -102,7 +102,7 @@ func BenchmarkUnary(b *testing.B) {
 	}
 }
 
-// replies answers each call with 1,000 bytes.
+// replies replies to each call with 1,000 bytes.
 type replies struct{ *bareHandler }
 
 var thousand [1000]byte

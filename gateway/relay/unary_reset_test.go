@@ -2,7 +2,8 @@ package relay
 
 import "testing"
 
-// TestResponseReset: nothing of a call is left in a Response, also of one that failed after bytes of its message.
+// TestResponseReset: Reset clears everything of the previous call in a Response, even of a call that failed within its
+// message.
 func TestResponseReset(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

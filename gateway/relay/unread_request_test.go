@@ -10,7 +10,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
-// early begins an upload that is refused before its end, and reads the answer.
+// early begins an upload that is refused before its end, and reads the response.
 func early(t *testing.T, addr string) *rawhttp2.Conn {
 	t.Helper()
 	c, err := rawhttp2.Dial(addr)
@@ -25,7 +25,8 @@ func early(t *testing.T, addr string) *rawhttp2.Conn {
 	return c
 }
 
-// TestLinger: a client that still sends when it has its whole answer is not reset at once: many lose the answer then.
+// TestLinger: a client that still sends after it has received the whole response is not reset at once, because many
+// clients would then lose the response.
 func TestLinger(t *testing.T) {
 	t.Parallel()
 	_, addr := serveRelay(t, relay.Config{}, &forwarder{}, http.HandlerFunc(func(w http.ResponseWriter,

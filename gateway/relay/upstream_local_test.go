@@ -15,7 +15,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// echoServed answers with the messages that it gets.
+// echoServed sends back the messages that it receives.
 func echoServed(s *relay.ServerStream) relay.Status {
 	var buf []byte
 	for {
@@ -30,7 +30,7 @@ func echoServed(s *relay.ServerStream) relay.Status {
 	}
 }
 
-// TestLocalUpstream: code in the process stands for a backend: its answer counts as that of an upstream.
+// TestLocalUpstream: code in the process serves as a backend, and its response counts as that of an upstream.
 func TestLocalUpstream(t *testing.T) {
 	t.Parallel()
 	w := newRelayed(t, relay.Config{})
@@ -60,8 +60,8 @@ func TestLocalUpstream(t *testing.T) {
 	w.drained(t)
 }
 
-// TestLocalUpstreamUnsent: a stream that did not start at a local upstream, or that it failed, goes to another one,
-// with all of the request.
+// TestLocalUpstreamUnsent: a stream that a local upstream has not started, or has failed, is retried elsewhere with the
+// whole request.
 func TestLocalUpstreamUnsent(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -106,8 +106,8 @@ func TestLocalUpstreamUnsent(t *testing.T) {
 	}
 }
 
-// TestLocalUpstreamBegun: a response that has begun cannot be unsent, and a server that stands for no upstream has
-// none.
+// TestLocalUpstreamBegun: Unsent has no effect once a response has begun, or if the server does not stand for an
+// upstream.
 func TestLocalUpstreamBegun(t *testing.T) {
 	t.Parallel()
 	w := newRelayed(t, relay.Config{})
@@ -137,7 +137,7 @@ func TestLocalUpstreamBegun(t *testing.T) {
 	w.drained(t)
 }
 
-// TestLocalUpstreamCancel: the end of a call ends the context of the code that stands for its upstream.
+// TestLocalUpstreamCancel: the end of a call ends the context of a local upstream.
 func TestLocalUpstreamCancel(t *testing.T) {
 	t.Parallel()
 	w := newRelayed(t, relay.Config{})

@@ -10,8 +10,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// BenchmarkWeb makes requests over HTTP/2, one at a time, of a relay's http.Handler, and of net/http's own server
-// beside it. The client counts in both.
+// BenchmarkWeb makes requests over HTTP/2, one at a time, to a relay's http.Handler, and to net/http's server for
+// comparison. It includes the cost of the client.
 func BenchmarkWeb(b *testing.B) {
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)

@@ -16,7 +16,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
-// TestWebBodyWaits: a client sends no more than its window as long as the handler does not read.
+// TestWebBodyWaits: a client can send no more than its window until the handler reads.
 func TestWebBodyWaits(t *testing.T) {
 	t.Parallel()
 	w := newWebRelay(t, relay.Config{})
@@ -42,7 +42,7 @@ func TestWebBodyWaits(t *testing.T) {
 		}
 		answer <- err
 	}()
-	const windows = 2 * 65535 // of the handler, and of what waits for it
+	const windows = 2 * 65535 // the handler's, and that of the bytes that wait for it
 	check.Succeeds(t, "the windows to be full", func() error {
 		if n := w.Usage().Buffers; n < windows || sent.Load() < windows {
 			return fmt.Errorf("%d bytes are held", n)
@@ -69,7 +69,7 @@ func (r *countingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestWebClientLeaves: a handler learns that its client is gone, wherever it is.
+// TestWebClientLeaves: a handler learns that its client has left, in whatever call it is.
 func TestWebClientLeaves(t *testing.T) {
 	t.Parallel()
 	leave := map[string]func(*rawhttp2.Conn) error{
@@ -136,7 +136,7 @@ func TestWebClientLeaves(t *testing.T) {
 				check.Must(t, c.Write(rawhttp2.Data(1, false, []byte("abc"))))
 				check.Received(t, begun, "the start")
 				if name == "writes" && how == "short of its length" {
-					check.Must(t, c.Close()) // a client that ends its request early has seen the response
+					check.Must(t, c.Close()) // the client already has the response
 				} else {
 					check.Must(t, leave(c))
 				}
@@ -146,13 +146,13 @@ func TestWebClientLeaves(t *testing.T) {
 	}
 }
 
-// TestWebTrailers are those of requests and responses, announced or not.
+// TestWebTrailers: trailers of requests and responses pass, announced or not.
 func TestWebTrailers(t *testing.T) {
 	t.Parallel()
 	w := newWebRelay(t, relay.Config{})
 	for _, announced := range []bool{true, false} {
 		w.handlers <- func(rw http.ResponseWriter, r *http.Request) {
-			outer := r.WithContext(context.WithValue(r.Context(), w, 1)) // a copy, as middleware has
+			outer := r.WithContext(context.WithValue(r.Context(), w, 1)) // a copy, as middleware makes
 			_, announced := r.Trailer["X-Sum"]
 			_, err := io.Copy(rw, outer.Body)
 			rw.Header().Set(http.TrailerPrefix+"X-Back", fmt.Sprint(announced, err, r.Trailer, outer.Trailer))
@@ -174,7 +174,7 @@ func TestWebTrailers(t *testing.T) {
 	w.atRest(2)
 }
 
-// TestWebContinue: a client that waits to be asked for its body is asked when that is read, and not otherwise.
+// TestWebContinue: a client that expects 100-continue gets it when the handler reads the body, and not otherwise.
 func TestWebContinue(t *testing.T) {
 	t.Parallel()
 	w := newWebRelay(t, relay.Config{})

@@ -8,7 +8,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// TestWebGone: a response that has begun, and whose client has left before it was sent, is no panic.
+// TestWebGone: a response whose client leaves before it was sent is not reported as a panic.
 func TestWebGone(t *testing.T) {
 	t.Parallel()
 	w := newWebRelay(t, relay.Config{})

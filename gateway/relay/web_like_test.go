@@ -15,7 +15,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
-// peculiar are handlers that use what net/http's server does for handlers.
+// peculiar holds handlers that rely on behavior of net/http's server.
 var peculiar = map[string]http.HandlerFunc{
 	"nothing":   func(http.ResponseWriter, *http.Request) {},
 	"a status":  func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) },
@@ -43,7 +43,7 @@ var peculiar = map[string]http.HandlerFunc{
 	},
 	"no content": func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusNoContent)
-		if _, err := w.Write([]byte("x")); err != http.ErrBodyNotAllowed { //nolint:errorlint // as net/http has it
+		if _, err := w.Write([]byte("x")); err != http.ErrBodyNotAllowed { //nolint:errorlint // net/http does not wrap it
 			panic(err)
 		}
 	},
@@ -127,7 +127,7 @@ var peculiar = map[string]http.HandlerFunc{
 
 func write(w io.Writer, text string) { _, _ = io.WriteString(w, text) }
 
-// likeServers returns a relay and net/http's own server, with the same handlers by path.
+// likeServers returns the addresses of a relay and of net/http's server, with the same handlers by path.
 func likeServers(t *testing.T) (own, theirs string) {
 	var mux http.ServeMux
 	for name, h := range peculiar {
@@ -137,7 +137,7 @@ func likeServers(t *testing.T) (own, theirs string) {
 	return own, netHTTP(t, &mux)
 }
 
-// netHTTP has net/http's own server answer requests over HTTP/2 in clear.
+// netHTTP serves HTTP/2 in cleartext with net/http's server.
 func netHTTP(t testing.TB, h http.Handler) (addr string) {
 	ln := check.Listen(t)
 	srv := &http.Server{Handler: h, Protocols: new(http.Protocols), ReadHeaderTimeout: time.Minute}
@@ -147,8 +147,8 @@ func netHTTP(t testing.TB, h http.Handler) (addr string) {
 	return ln.Addr().String()
 }
 
-// TestWebIsLikeNetHTTP compares what clients of HTTP/2 get from a relay's http.Handler with what they get from
-// net/http's own server.
+// TestWebIsLikeNetHTTP compares the responses of a relay's http.Handler with those of net/http's server for clients of
+// HTTP/2.
 func TestWebIsLikeNetHTTP(t *testing.T) {
 	t.Parallel()
 	own, theirs := likeServers(t)
@@ -164,7 +164,7 @@ func TestWebIsLikeNetHTTP(t *testing.T) {
 	}
 }
 
-// likeFetch makes a request, and tells all of the response that clients see.
+// likeFetch makes a request and describes everything that a client sees of the response.
 func likeFetch(t *testing.T, c *http.Client, addr, method, path string) string {
 	var body io.Reader
 	switch method {
@@ -193,13 +193,13 @@ func likeFetch(t *testing.T, c *http.Client, addr, method, path string) string {
 		resp.Header.Set("Date", "some")
 	}
 	if err != nil && len(got) < 1000 {
-		got = nil // what came before the response was broken off is a matter of chance
+		got = nil // how much arrives before an abort is random
 	}
 	return fmt.Sprintf("%d, length %d, %v %v, %d bytes %.1000q, broken off %v", resp.StatusCode, resp.ContentLength,
 		resp.Header, resp.Trailer, len(got), got, err != nil)
 }
 
-// TestWebTargets compares which targets and headers both take, and what they read in them.
+// TestWebTargets compares the targets and headers that both accept, and how they parse them.
 func TestWebTargets(t *testing.T) {
 	t.Parallel()
 	own, theirs := likeServers(t)
@@ -221,7 +221,7 @@ func TestWebTargets(t *testing.T) {
 			t.Errorf("%q:\nrelay:    %s\nnet/http: %s", more, a, b)
 		}
 	}
-	for _, more := range [][]string{ // net/http takes some of these
+	for _, more := range [][]string{ // net/http accepts some of these
 		{":path", "*"}, {":path", path, "content-length", "1"},
 		{":path", path, "content-length", "0", "content-length", "0"}, {":path", path, "connection", "close"},
 		{":path", path, "transfer-encoding", "chunked"}, {":path", path, "te", "gzip"},
@@ -233,7 +233,7 @@ func TestWebTargets(t *testing.T) {
 	}
 }
 
-// rawFetch makes a request of such fields, which replace others, and tells what comes.
+// rawFetch makes a request with these fields, which replace the default ones, and describes the response.
 func rawFetch(t *testing.T, addr string, more []string) string {
 	c, err := rawhttp2.Dial(addr)
 	check.Must(t, err)

@@ -19,14 +19,14 @@ import (
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
-// webRelay is a relay whose http.Handler runs the handlers that a test sends, one request at a time.
+// webRelay is a relay whose http.Handler runs the handlers that a test sends, one for each request.
 type webRelay struct {
 	*relay.Relay
 	t        *testing.T
 	addr     string
 	client   *http.Client
 	handlers chan http.HandlerFunc
-	left     chan struct{} // a handler has returned
+	left     chan struct{} // receives when a handler has returned
 	told     panics
 	held     *budget
 }
@@ -57,7 +57,7 @@ func (w *webRelay) raw(method string, end bool, more ...string) *rawhttp2.Conn {
 	return c
 }
 
-// atRest waits until handlers have returned and nothing is held for requests any more.
+// atRest waits until handlers have returned and the relay holds nothing for requests.
 func (w *webRelay) atRest(handlers int) {
 	w.t.Helper()
 	for range handlers {
@@ -76,7 +76,7 @@ func (w *webRelay) atRest(handlers int) {
 
 }
 
-// TestWebBroken: a response that is not whole ends with a reset, and a panic is told of, unless it is meant.
+// TestWebBroken: an incomplete response ends with a reset. A panic is reported, except http.ErrAbortHandler.
 func TestWebBroken(t *testing.T) {
 	t.Parallel()
 	w := newWebRelay(t, relay.Config{})
@@ -131,7 +131,7 @@ func TestWebBroken(t *testing.T) {
 	w.told.mu.Unlock()
 }
 
-// TestWebFullDuplex: request and response go on at the same time.
+// TestWebFullDuplex: a handler reads the request while it writes the response.
 func TestWebFullDuplex(t *testing.T) {
 	t.Parallel()
 	w := newWebRelay(t, relay.Config{})
@@ -181,7 +181,8 @@ func TestWebFullDuplex(t *testing.T) {
 	w.atRest(1)
 }
 
-// TestWebDeadlines: a client that sends or reads nothing is not waited for, also if the handler waits already.
+// TestWebDeadlines: read and write deadlines end a handler's wait for a client that neither sends nor reads, even if
+// they are set during the wait.
 func TestWebDeadlines(t *testing.T) {
 	t.Parallel()
 	w := newWebRelay(t, relay.Config{})
@@ -273,7 +274,7 @@ func TestWebShutdown(t *testing.T) {
 	}
 }
 
-// TestWebRequest checks what a handler learns of the client.
+// TestWebRequest checks the request that a handler gets.
 func TestWebRequest(t *testing.T) {
 	t.Parallel()
 	serverTLS, clientTLS := tlsConfigs(t)
@@ -303,7 +304,7 @@ func TestWebRequest(t *testing.T) {
 	}
 }
 
-// TestWebManyAtOnce: requests and responses of all sizes do not disturb each other, on few connections.
+// TestWebManyAtOnce: requests and responses of all sizes share few connections and stay apart.
 func TestWebManyAtOnce(t *testing.T) {
 	t.Parallel()
 	echo := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { _, _ = io.Copy(rw, r.Body) })

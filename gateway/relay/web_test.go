@@ -34,7 +34,7 @@ import (
 func site() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /echo", func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body) // HTTP/1.1 does not do both at once
+		body, err := io.ReadAll(r.Body) // HTTP/1.1 is not full duplex
 		if err != nil {
 			panic(http.ErrAbortHandler)
 		}
@@ -47,7 +47,7 @@ func site() http.Handler {
 		_, _ = w.Write(pattern(0, n))
 	})
 	mux.HandleFunc("POST /early", func(w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(http.StatusForbidden) // reads nothing of the body
+		w.WriteHeader(http.StatusForbidden) // the body is not read
 		_, _ = w.Write([]byte("no"))
 	})
 	mux.HandleFunc("GET /hints", func(w http.ResponseWriter, _ *http.Request) {
@@ -62,7 +62,7 @@ func site() http.Handler {
 	return mux
 }
 
-// webClients speak HTTP/1.1 and HTTP/2, in clear or over TLS.
+// webClients returns clients for HTTP/1.1 and HTTP/2, in cleartext or over TLS.
 func webClients(t testing.TB, cfg *tls.Config) map[string]*http.Client {
 	clients := map[string]*http.Client{}
 	for _, name := range []string{"HTTP/1.1", "HTTP/2.0"} {
@@ -70,14 +70,14 @@ func webClients(t testing.TB, cfg *tls.Config) map[string]*http.Client {
 		p.SetHTTP1(name == "HTTP/1.1")
 		p.SetHTTP2(name == "HTTP/2.0" && cfg != nil)
 		p.SetUnencryptedHTTP2(name == "HTTP/2.0" && cfg == nil)
-		tr := &http.Transport{Protocols: p, TLSClientConfig: cfg.Clone()} // which the transport changes
+		tr := &http.Transport{Protocols: p, TLSClientConfig: cfg.Clone()} // the transport changes its configuration
 		check.Cleanup(t, tr.CloseIdleConnections)
 		clients[name] = &http.Client{Transport: tr, Timeout: 20 * time.Second}
 	}
 	return clients
 }
 
-// TestWeb reaches the http.Handler in every way, beside gRPC on the same port.
+// TestWeb: HTTP requests of every version reach the http.Handler, beside gRPC on the same port.
 func TestWeb(t *testing.T) {
 	t.Parallel()
 	serverTLS, clientTLS := tlsConfigs(t)
@@ -113,7 +113,8 @@ func TestWeb(t *testing.T) {
 	}
 }
 
-// TestEarlyAnswer: who sends a request to its end before it reads hears the answer that came before.
+// TestEarlyAnswer: a client that reads only after it has sent its whole request gets the response that was sent
+// earlier.
 func TestEarlyAnswer(t *testing.T) {
 	t.Parallel()
 	serverTLS, clientTLS := tlsConfigs(t)
@@ -141,7 +142,7 @@ func TestEarlyAnswer(t *testing.T) {
 	}
 }
 
-// patientConn is a connection whose writes wait for an end of each, and not of all.
+// patientConn renews its deadline with each write.
 type patientConn struct{ net.Conn }
 
 func (c patientConn) Write(p []byte) (int, error) {
@@ -203,7 +204,7 @@ func webSize(t *testing.T, c *http.Client, base, proto string) {
 	}
 }
 
-// webEarly gets an answer before its body is read.
+// webEarly gets a response before its body is read.
 func webEarly(t *testing.T, c *http.Client, base string) {
 	body, feed := io.Pipe()
 	go func() {
@@ -223,7 +224,7 @@ func webEarly(t *testing.T, c *http.Client, base string) {
 	}
 }
 
-// webAbort must not look like a whole response.
+// webAbort checks that an aborted response does not look complete.
 func webAbort(t *testing.T, c *http.Client, base string) {
 	resp, err := c.Get(base + "/abort")
 	if err == nil {
@@ -235,7 +236,7 @@ func webAbort(t *testing.T, c *http.Client, base string) {
 	}
 }
 
-// TestPipe makes calls over a connection that is no socket.
+// TestPipe makes calls over connections that are not sockets.
 func TestPipe(t *testing.T) {
 	t.Parallel()
 	w := newRelayed(t, relay.Config{})
@@ -260,7 +261,7 @@ type pipeListener struct {
 	once  sync.Once
 }
 
-// servePipes has a relay serve one.
+// servePipes makes a relay serve a pipeListener.
 func servePipes(t testing.TB, r *relay.Relay) *pipeListener {
 	p := &pipeListener{conns: make(chan net.Conn), done: make(chan struct{})}
 	var served sync.WaitGroup
@@ -302,7 +303,7 @@ func (p *pipeListener) Close() error {
 
 func (p *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
 
-// TestUpstreamTLS reaches a backend that wants to know who calls.
+// TestUpstreamTLS: a backend that requires a client certificate is reached with one.
 func TestUpstreamTLS(t *testing.T) {
 	t.Parallel()
 	serverTLS, clientTLS := tlsConfigs(t)
@@ -329,7 +330,7 @@ func TestUpstreamTLS(t *testing.T) {
 	}
 }
 
-// TestUpstreamWithoutH2 refuses TLS servers that do not speak HTTP/2.
+// TestUpstreamWithoutH2: TLS servers that do not speak HTTP/2 are refused.
 func TestUpstreamWithoutH2(t *testing.T) {
 	t.Parallel()
 	serverTLS, clientTLS := tlsConfigs(t)

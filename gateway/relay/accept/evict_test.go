@@ -29,8 +29,9 @@ func serve(t *testing.T, limits accept.Limits, h http.Handler) (*accept.Server, 
 	return s, ln.Addr().String()
 }
 
-// TestUnauthenticatedConnectionsAreEvicted: at a limit the oldest connection without a credential ends: of the network
-// itself, or of the one with the most. Those with a credential stay, and without others a new connection is closed.
+// TestUnauthenticatedConnectionsAreEvicted: at the limit, a new connection evicts the oldest one without a credential,
+// of its own network or else of the network with the most connections. Connections with a credential stay. If all have
+// one, the new connection is closed.
 func TestUnauthenticatedConnectionsAreEvicted(t *testing.T) {
 	t.Parallel()
 	var s *accept.Server
@@ -74,7 +75,7 @@ func TestUnauthenticatedConnectionsAreEvicted(t *testing.T) {
 	old, second, other := open("127.0.0.2", "/"), open("127.0.0.2", "/"), open("127.0.0.3", "/")
 	kept := open("127.0.0.3", "/known")
 	evicted(0)
-	fourth := open("127.0.0.4", "/") // all four are there: of the network with the most
+	fourth := open("127.0.0.4", "/") // over the limit: evicts from the network with the most
 	evicted(1)
 	if get(old, "/") == nil {
 		t.Error("the oldest is still there")

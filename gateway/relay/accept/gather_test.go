@@ -25,7 +25,7 @@ func (s *sink) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestGatherer: bytes arrive in order, in as few writes as fit, and none stays behind.
+// TestGatherer: bytes arrive in order, in as few writes as possible, and none is left in the buffer.
 func TestGatherer(t *testing.T) {
 	t.Parallel()
 	s := &sink{}

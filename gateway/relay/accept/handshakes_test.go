@@ -10,7 +10,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// TestHandshakeLimit: as many are in as may be, the newest goes first, and who has left does not hold it up.
+// TestHandshakeLimit: the limit admits the newest waiting handshake first. A handshake that has been canceled does not
+// delay the others.
 func TestHandshakeLimit(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
@@ -46,7 +47,7 @@ func TestHandshakeLimit(t *testing.T) {
 	})
 }
 
-// TestHandshakeIsGivenUpAsItAcquires: one that gives up in the moment in which it is let in holds up nobody.
+// TestHandshakeIsGivenUpAsItAcquires: a handshake that is canceled while it is being admitted gives its place back.
 func TestHandshakeIsGivenUpAsItAcquires(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
@@ -66,8 +67,8 @@ func TestHandshakeIsGivenUpAsItAcquires(t *testing.T) {
 	})
 }
 
-// TestHandshakesOfNetworksTakeTurns: however many handshakes of one network wait, one of another waits for a single one
-// of them.
+// TestHandshakesOfNetworksTakeTurns: however many handshakes of one network wait, a handshake of another network waits
+// for only one of them.
 func TestHandshakesOfNetworksTakeTurns(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
@@ -96,7 +97,7 @@ func TestHandshakesOfNetworksTakeTurns(t *testing.T) {
 				synctest.Wait()
 			}
 		}
-		let(4) // the network that came last is first, and then last
+		let(4) // the network whose handshake came last is served first, and then moves to the end
 		if got := strings.Join(in, " "); got != "flood b1 a2 flood" {
 			t.Errorf("%s", got)
 		}
@@ -115,8 +116,8 @@ func TestHandshakesOfNetworksTakeTurns(t *testing.T) {
 	})
 }
 
-// TestOldestHandshakeIsEnded: of one network no more than so many wait. A newer one takes the place of the oldest;
-// networks that are not bounded, and others, are not touched.
+// TestOldestHandshakeIsEnded: only a limited number of handshakes of one network wait. A newer one replaces the oldest.
+// Other networks, and unbounded ones, are not affected.
 func TestOldestHandshakeIsEnded(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// TestRecords: records are counted whatever the pieces in which they arrive.
+// TestRecords: records are counted correctly however their bytes are split.
 func TestRecords(t *testing.T) {
 	t.Parallel()
 	rnd := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test
@@ -59,7 +59,7 @@ func connection(t *testing.T) (client, server net.Conn) {
 	return client, server
 }
 
-// TestAwait: a socket with unread bytes is ready at once, and one without is not until bytes come.
+// TestAwait: a socket with unread bytes is ready at once. A socket without any is ready when bytes arrive.
 func TestAwait(t *testing.T) {
 	t.Parallel()
 	client, server := connection(t)
@@ -91,7 +91,7 @@ func TestAwait(t *testing.T) {
 		var b [1]byte
 		_, err = server.Read(b[:])
 		check.Must(t, err)
-		c.Await() // the other byte is unread
+		c.Await() // one byte is still unread
 		await(true)
 		_, err = server.Read(b[:])
 		check.Must(t, err)
@@ -175,8 +175,8 @@ func TestLongRecordsAreCharged(t *testing.T) {
 	}
 }
 
-// TestRecordsOfNoTLSAreNotCharged: the header of a record that is longer than TLS permits charges no more than the
-// longest record.
+// TestRecordsOfNoTLSAreNotCharged: a record header with a length that TLS does not permit is charged as the longest
+// permitted record.
 func TestRecordsOfNoTLSAreNotCharged(t *testing.T) {
 	t.Parallel()
 	account := &limitedAccount{left: 1 << 20}
@@ -190,7 +190,7 @@ func TestRecordsOfNoTLSAreNotCharged(t *testing.T) {
 	}
 }
 
-// limitedAccount has a number of bytes left.
+// limitedAccount is an Account with a fixed number of bytes.
 type limitedAccount struct{ left int64 }
 
 func (a *limitedAccount) Reserve(n int64) bool {

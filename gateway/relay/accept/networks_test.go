@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestRecentNetworksAreBounded: networks are forgotten after a while, and the oldest where there are too many.
+// TestRecentNetworksAreBounded: networks are forgotten after a while. If there are too many, the oldest is forgotten.
 func TestRecentNetworksAreBounded(t *testing.T) {
 	t.Parallel()
 	var r recentNetworks

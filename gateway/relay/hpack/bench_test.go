@@ -108,7 +108,7 @@ func BenchmarkHuffman(b *testing.B) {
 	})
 }
 
-// classify returns a classifier as a proxy would have it.
+// classify is a classifier like that of a proxy.
 func classify(name, _ string) uint32 {
 	switch name {
 	case ":path":

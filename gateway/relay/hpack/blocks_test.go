@@ -12,7 +12,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-const roomy = 1 << 20 // a maxList that no test block reaches unless it wants to
+const roomy = 1 << 20 // a maxList that test blocks do not exceed by accident
 
 // nv is a field as tests write it.
 type nv struct {
@@ -128,8 +128,7 @@ var (
 	}
 )
 
-// trace is blocks that can be decoded again and again: it begins with updates
-// that empty the table.
+// trace returns blocks that can be decoded again and again. The first block empties the table.
 func trace(calls int, block func(call int) []nv) [][]byte {
 	e := newXEncoder()
 	e.SetMaxDynamicTableSize(0)

@@ -92,8 +92,8 @@ func TestDecodeUnusualButRight(t *testing.T) {
 	}
 }
 
-// TestHuffmanAllSymbols decodes each symbol before and after each other, short
-// and in strings long enough for the fast path.
+// TestHuffmanAllSymbols decodes each symbol before and after each other one, in short strings and in strings long
+// enough for the fast path.
 func TestHuffmanAllSymbols(t *testing.T) {
 	t.Parallel()
 	d := hpack.NewDecoder(hpack.NewInterner(nil), 4096)
@@ -115,8 +115,8 @@ func TestHuffmanAllSymbols(t *testing.T) {
 	}
 }
 
-// TestEviction keeps a small table turning over, with fields referred to, and so
-// interned, at every age, against x/net.
+// TestEviction compares the decoder with x/net while a small table evicts its fields, which are referenced, and so
+// interned, at every age.
 func TestEviction(t *testing.T) {
 	t.Parallel()
 	for _, size := range []uint32{0, 40, 64, 100, 256, 4096, 65536} {
@@ -146,11 +146,10 @@ func TestEviction(t *testing.T) {
 	}
 }
 
-// TestListTooLong lets a few bytes stand for many megabytes, and sees the
-// decoder stay in step.
+// TestListTooLong: a few bytes expand to many megabytes. The decoder refuses the list and its table stays correct.
 func TestListTooLong(t *testing.T) {
 	t.Parallel()
-	for _, size := range []int{3000, 50_000} { // interned, and too long for that
+	for _, size := range []int{3000, 50_000} { // short enough to be interned, and too long
 		d := hpack.NewDecoder(hpack.NewInterner(nil), 65536)
 		e := newXEncoder()
 		e.SetMaxDynamicTableSizeLimit(65536)
@@ -179,15 +178,15 @@ func TestListTooLong(t *testing.T) {
 	}
 }
 
-// TestNamesOfListsTooLong: a name of the table that literals refer to by a few bytes is not kept for each of those for
-// which there is no room.
+// TestNamesOfListsTooLong: the decoder does not copy a long name of the table for each literal that refers to it once
+// the list is full.
 func TestNamesOfListsTooLong(t *testing.T) {
 	t.Parallel()
 	const maxList = 64 << 10
 	name := strings.Repeat("n", 4000)
-	block := append([]byte{0x40, 0x7f, 0xa1, 0x1e}, name...)                 // with indexing, a name of 4,000 bytes
-	block = append(block, 0x00)                                              // and no value
-	block = append(block, bytes.Repeat([]byte{0x0f, 0x2f, 0x00}, 10_000)...) // without, the same name
+	block := append([]byte{0x40, 0x7f, 0xa1, 0x1e}, name...)                 // with indexing: a name of 4,000 bytes
+	block = append(block, 0x00)                                              // and an empty value
+	block = append(block, bytes.Repeat([]byte{0x0f, 0x2f, 0x00}, 10_000)...) // without indexing: the same name
 	var l hpack.List
 	err := hpack.NewDecoder(hpack.NewInterner(nil), 4096).Decode(block, &l, maxList)
 	if !errors.Is(err, hpack.ErrListTooLong) || len(l.Fields) != maxList/(4000+32) || l.Fields[1].Name != name {
@@ -208,7 +207,7 @@ func TestListLimitIsExact(t *testing.T) {
 			t.Errorf("%d: got %v, want %v", maxList, err, want)
 		}
 	}
-	// An error of the coding counts more than a list that is too long.
+	// A coding error takes precedence over a list that is too long.
 	var l hpack.List
 	err := hpack.NewDecoder(hpack.NewInterner(nil), 4096).Decode([]byte{0x82, 0x82, 0x80}, &l, 10)
 	if !errors.Is(err, hpack.ErrIndex) {

@@ -57,8 +57,8 @@ func TestEncodeRepresentations(t *testing.T) {
 	}
 }
 
-// TestEncodeChangedFields changes fields that the encoder knows by pointer or by
-// the index of their name: what is sent must be what they say now.
+// TestEncodeChangedFields changes fields that the encoder has stored by pointer or by the index of their name. The
+// encoder must send the new values.
 func TestEncodeChangedFields(t *testing.T) {
 	t.Parallel()
 	in := hpack.NewInterner(nil)
@@ -114,7 +114,7 @@ func TestEncodeString(t *testing.T) {
 	}
 }
 
-// TestStaticTable lets x/net decode what we make of each of its static entries.
+// TestStaticTable decodes each static entry, as the encoder writes it, with x/net.
 func TestStaticTable(t *testing.T) {
 	t.Parallel()
 	for i := byte(1); i <= 61; i++ {
@@ -132,12 +132,12 @@ func TestStaticTable(t *testing.T) {
 	}
 }
 
-// TestEncoderTableSize checks the updates that a block begins with.
+// TestEncoderTableSize checks the table size updates at the beginning of a block.
 func TestEncoderTableSize(t *testing.T) {
 	t.Parallel()
 	cases := []struct {
 		name  string
-		used  bool // a field of 35 bytes is in the table
+		used  bool // the table holds a field of 35 bytes
 		sizes []uint32
 		want  string
 	}{
@@ -186,7 +186,7 @@ func TestEncoderTableSize(t *testing.T) {
 	})
 }
 
-// TestEncoderAdapts fills the table, then changes what is popular.
+// TestEncoderAdapts fills the table and then changes which fields are popular.
 func TestEncoderAdapts(t *testing.T) {
 	t.Parallel()
 	in := hpack.NewInterner(nil)
@@ -216,8 +216,8 @@ func TestEncoderAdapts(t *testing.T) {
 	}
 }
 
-// TestEncoderDoesNotThrash sends more popular fields than the table can hold and
-// counts how often it is begun anew.
+// TestEncoderDoesNotThrash sends more popular fields than the table can hold, and counts how often the table is
+// rebuilt.
 func TestEncoderDoesNotThrash(t *testing.T) {
 	t.Parallel()
 	in := hpack.NewInterner(nil)
@@ -238,7 +238,7 @@ func TestEncoderDoesNotThrash(t *testing.T) {
 	}
 }
 
-// TestEncoderIndexesAll: each field of a table is sent by its index, however many there are.
+// TestEncoderIndexesAll: each field of the table is sent by its index, however many there are.
 func TestEncoderIndexesAll(t *testing.T) {
 	t.Parallel()
 	in, e := hpack.NewInterner(nil), hpack.NewEncoder()

@@ -31,9 +31,8 @@ func join(blocks ...[]byte) []byte {
 	return data
 }
 
-// rulesDiffer says that one of the decoders was right by its own reading: x/net
-// allows a size update after fields if the table is empty, forbids a second one if
-// it is not, and allows integers of ten octets.
+// rulesDiffer reports whether the decoders differ only where the RFC is read differently: x/net allows a size update
+// after fields if the table is empty, forbids a second one if it is not, and allows integers of ten octets.
 func rulesDiffer(ours, x error) bool {
 	switch {
 	case ours == nil:
@@ -60,7 +59,7 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, table uint16, data []byte) {
 		in := hpack.NewInterner(nil)
 		d := hpack.NewDecoder(in, uint32(table))
-		small := hpack.NewDecoder(in, uint32(table)) // must keep in step though it stores few entries
+		small := hpack.NewDecoder(in, uint32(table)) // stores few entries, and must still agree with the others
 		x := xnet.NewDecoder(uint32(table), nil)
 		var lists []*hpack.List
 		var want [][]nv
@@ -92,8 +91,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzRoundTrip lets the input choose fields, block ends and changes of the peer's
-// table size, and two decoders follow: x/net's and ours, which insists on updates.
+// FuzzRoundTrip takes fields, block ends and changes of the peer's table size from the input. The decoders of x/net and
+// of this package must both follow. The latter requires size updates.
 func FuzzRoundTrip(f *testing.F) {
 	f.Add([]byte("\x00\x01\x02\x03\x84\x85\xff\x00\x01\x02\xfe\x10\x00\x01\xff\xfe\x00\xfe\xff\x01"))
 	f.Add([]byte("\xfe\x02\x00\x01\x02\x03\x04\x05\xff\xfe\x01\x00\x01\xff\xfe\x01\xfe\x40\x00\x01\x02\xff"))

@@ -11,8 +11,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// TestListOutlivesDecoder keeps lists while the decoder goes on, its table turns
-// over and its interner forgets everything.
+// TestListOutlivesDecoder keeps lists while the decoder goes on, its table is overwritten, and its interner forgets
+// everything.
 func TestListOutlivesDecoder(t *testing.T) {
 	t.Parallel()
 	d := hpack.NewDecoder(hpack.NewInterner(nil), 4096)
@@ -20,7 +20,7 @@ func TestListOutlivesDecoder(t *testing.T) {
 	lists := make([]hpack.List, 3000)
 	want := make([][]nv, len(lists))
 	for i := range lists {
-		n := i / 2 // each pair of blocks is the same: the second refers to the first's entries
+		n := i / 2 // the blocks of a pair are equal: the second refers to the entries of the first
 		want[i] = append(request(n), nv{name: "x-pair", value: fmt.Sprint(n, strings.Repeat("p", n%900))})
 		check.Must(t, d.Decode(e.block(want[i]...), &lists[i], roomy))
 	}
@@ -31,7 +31,7 @@ func TestListOutlivesDecoder(t *testing.T) {
 	}
 }
 
-// TestInternedFieldsAreCopied interns fields out of the table, then overwrites it.
+// TestInternedFieldsAreCopied interns fields of the table and then overwrites the table.
 func TestInternedFieldsAreCopied(t *testing.T) {
 	t.Parallel()
 	for _, f := range []nv{{name: "grpc-message"}, {value: "nameless"}, {name: "x-both", value: "there"}, {}} {
@@ -41,7 +41,7 @@ func TestInternedFieldsAreCopied(t *testing.T) {
 		for i := range 1000 {
 			l.Reset()
 			want := []nv{{name: "x-varies", value: fmt.Sprint("overwrites", i)}}
-			if i >= 200 { // by then the table's buffer does not grow any more
+			if i >= 200 { // the table's buffer no longer grows
 				want = append(want, f, f)
 			}
 			check.Must(t, d.Decode(e.block(want...), &l, roomy))
@@ -78,7 +78,7 @@ func TestTags(t *testing.T) {
 			t.Errorf("appended field came out as %q", own.Name)
 		}
 	}
-	// x-stable: as a literal, and when it is interned. :method has two static entries.
+	// x-stable is classified as a literal and when it is interned; :method has two static entries.
 	for name, want := range map[string]int{"x-stable": 2, "x-varies": 5, "x-secret": 5, ":method": 2} {
 		if calls[name] != want {
 			t.Errorf("%s was classified %d times, want %d", name, calls[name], want)
@@ -105,7 +105,7 @@ func TestIntern(t *testing.T) {
 	if g := in.Intern("x-long", long); g.Value != long {
 		t.Error("a long field came out changed")
 	}
-	// Filled to the brim several times, it forgets but what it gave out stays.
+	// The interner is filled several times: it forgets its fields, but those that it has returned stay valid.
 	for i := range 20_000 {
 		if g := in.Intern("x-fill", fmt.Sprint(i)); g.Value != fmt.Sprint(i) {
 			t.Fatalf("got %q", g.Value)
@@ -119,7 +119,7 @@ func TestIntern(t *testing.T) {
 	}
 }
 
-// TestInternerKeepsStaticFields fills an interner by bytes rather than fields.
+// TestInternerKeepsStaticFields fills an interner with bytes rather than with many fields.
 func TestInternerKeepsStaticFields(t *testing.T) {
 	t.Parallel()
 	in := hpack.NewInterner(nil)
@@ -132,7 +132,7 @@ func TestInternerKeepsStaticFields(t *testing.T) {
 	}
 }
 
-// TestInternerForgets: a peer that sends ever other fields makes the interner forget, rather than grow.
+// TestInternerForgets: an interner does not grow without bound for a peer that sends ever new fields.
 func TestInternerForgets(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ fields, size int }{
@@ -169,9 +169,8 @@ func TestListReset(t *testing.T) {
 	}
 }
 
-// TestSteadyStateDoesNotAllocate decodes and encodes a grpc-go request as a relay
-// does, with two fields that are different each time. It is not parallel, because
-// AllocsPerRun counts the allocations of the whole process.
+// TestSteadyStateDoesNotAllocate decodes and encodes a grpc-go request as a relay does, with two fields that change
+// each time. It is not parallel, because AllocsPerRun counts the allocations of the whole process.
 func TestSteadyStateDoesNotAllocate(t *testing.T) {
 	in := hpack.NewInterner(classify)
 	d := hpack.NewDecoder(in, 4096)
@@ -191,7 +190,7 @@ func TestSteadyStateDoesNotAllocate(t *testing.T) {
 		}
 		buf = e.EncodeString(buf, "grpc-status", "14")
 	}
-	for range len(blocks) { // until everything popular is interned
+	for range len(blocks) { // until all popular fields are interned
 		call()
 	}
 	if n := testing.AllocsPerRun(len(blocks)-1, call); n != 0 {
