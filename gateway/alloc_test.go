@@ -118,11 +118,11 @@ func answerCalls(listener net.Listener) {
 
 const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
-// TestACallWithEverythingAllocatesNothing: a call with a known API key, for a tenant with limits of every kind,
-// countedViews and recorded, with an unsampled trace, behind a trusted proxy, allocates nothing. The gateway stores
-// results of calls; the call has no idempotency key, whether or not its fleet accepts them. The test uses
-// sockets. It is not parallel, since AllocsPerRun counts the allocations of all goroutines, and it does not run
-// under the race detector, which allocates too.
+// TestACallWithEverythingAllocatesNothing: a call with a known API key, for a tenant with limits of every kind, counted
+// and recorded, with an unsampled trace, behind a trusted proxy, allocates nothing. The gateway stores results of
+// calls; the call has no idempotency key, whether or not its fleet accepts them. The test uses sockets. It is not
+// parallel, since AllocsPerRun counts the allocations of all goroutines, and it does not run under the race detector,
+// which allocates too.
 func TestACallWithEverythingAllocatesNothing(t *testing.T) {
 	for name, keyed := range map[string]bool{"a fleet without keys": false, "a fleet with idempotency keys": true} {
 		t.Run(name, func(t *testing.T) { allocatesNothing(t, keyed) })

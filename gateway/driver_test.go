@@ -21,7 +21,7 @@ type fakeStream struct {
 	filter.Stream
 	shard  sync.Mutex
 	call   *callState
-	parked int // number of calls
+	parked int // number of Wait calls
 	waits  bool
 	over   bool
 	log    []string
@@ -88,7 +88,7 @@ type driven struct {
 	driver *driver
 	t      *callState
 	list   *list
-	no     *call.Refusal // to a further attempt; nil means that it is allowed
+	no     *call.Refusal // refuses a further attempt; nil allows it
 }
 
 // drive makes a list of filters called a, b, c …; nil marks where an attempt begins.

@@ -14,8 +14,8 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// TestMostBackendsDieAtOnce: while one backend is alive, no call is lost that no backend has started, whatever
-// the retry budget, and although probes have not noticed anything.
+// TestMostBackendsDieAtOnce: while one backend is alive, every call that no backend has started is served, whatever the
+// retry budget is, and although probes have not noticed anything yet.
 func TestMostBackendsDieAtOnce(t *testing.T) {
 	t.Parallel()
 	const all, workers, before, after = 5, 16, 10, 50

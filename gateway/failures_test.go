@@ -28,7 +28,7 @@ func retryDelay(err error) time.Duration {
 	return 0
 }
 
-// closedPort is check.ClosedPort of any test.
+// closedPort returns check.ClosedPort.
 func closedPort(t testing.TB) string { return check.ClosedPort(t) }
 
 func TestNoBackendIsUnavailable(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-type listedTools = tools.Usable // the field is not named as its method
+type listedTools = tools.Usable // the embedded field must not have the name of its method
 
 // watched notifies the test when a list is read.
 type watched struct {

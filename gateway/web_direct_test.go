@@ -129,7 +129,7 @@ func TestConnectOfCompressedResponses(t *testing.T) {
 	}
 }
 
-// written returns a response without what differs each time.
+// written returns a response without the parts that vary.
 func written(t *testing.T, resp *http.Response) string {
 	t.Helper()
 	body, err := io.ReadAll(resp.Body)

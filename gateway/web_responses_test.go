@@ -284,13 +284,13 @@ func unbase64(t *testing.T, text []byte) (raw []byte) {
 	return raw
 }
 
-// What differs each time: the spaces of protojson, and the ids of uploads.
+// These parts of a response vary: the spaces of protojson, and the ids of uploads.
 var (
 	jsonSpaces = regexp.MustCompile(`([{,:]) `)
 	uploadIDs  = regexp.MustCompile(`b1-[0-9]+|YjEt[0-9A-Za-z]+`)
 )
 
-// readable returns a body as text: its envelopes, decompressed and without what differs each time.
+// readable returns a body as text: its envelopes, decompressed and without the parts that vary.
 func readable(t *testing.T, header http.Header, raw []byte) string {
 	t.Helper()
 	unzip := func(b []byte) []byte {

@@ -11,9 +11,9 @@ import (
 	"github.com/capgate/capgate/policy"
 )
 
-// BenchmarkDecide measures cached decisions with a full cache: for the same hundred callers, for a skewed
-// distribution, and for random ones. A call's words are in the CPU cache, as in the gateway, so that the cost is that
-// of the cache's own memory.
+// BenchmarkDecide measures cached decisions with a full cache: for the same hundred callers, for a skewed distribution,
+// and for random ones. The strings of a call are in the CPU cache, as in the gateway, so that the benchmark measures
+// the memory of the decision cache alone.
 func BenchmarkDecide(b *testing.B) {
 	const entries = 100_000
 	d, err := policy.New(policy.Options{

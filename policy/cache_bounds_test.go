@@ -28,8 +28,8 @@ func TestWhatIsUsedStays(t *testing.T) {
 	}
 }
 
-// TestEveryKeyIsFoundAgain, also with many collisions and any words; two keys with equal concatenations are
-// different.
+// TestEveryKeyIsFoundAgain: every key is found again, also with many collisions and arbitrary strings. Two keys with
+// equal concatenations are different.
 func TestEveryKeyIsFoundAgain(t *testing.T) {
 	t.Parallel()
 	for range 20 {
@@ -97,7 +97,7 @@ func TestTheCacheIsUsedByMany(t *testing.T) {
 	all.Wait()
 }
 
-// TestOneTenantDoesNotFillTheCache: calls of ever new users of one tenant evict only this tenant's entries.
+// TestOneTenantDoesNotFillTheCache: calls of ever new users of one tenant evict only entries of this tenant.
 func TestOneTenantDoesNotFillTheCache(t *testing.T) {
 	t.Parallel()
 	d := newDecider(t, policy.Options{Store: &memory{}, Entries: 1600})

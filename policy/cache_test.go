@@ -18,7 +18,7 @@ import (
 
 var tenantAllows = policy.Name{Capability: "weather", Tool: "forecast"}
 
-// both decides as the gateway does: from memory, and after a miss from the store.
+// both decides as the gateway does: from the cache, and after a miss from the store.
 func both(t *testing.T, d *policy.Decider, c *call.Call) (policy.Decision, *call.Refusal) {
 	t.Helper()
 	if decision, ok := d.Decide(c); ok {
@@ -43,10 +43,10 @@ func TestADecisionIsCached(t *testing.T) {
 				t.Errorf("got %+v, %v", got, refusal)
 			}
 		}
-		if got, refusal := d.Fetch(t.Context(), &aCall); refusal != nil || !got.Cached { // for the check of arguments
+		if got, refusal := d.Fetch(t.Context(), &aCall); refusal != nil || !got.Cached { // as checks of arguments do
 			t.Errorf("asked again: %+v, %v", got, refusal)
 		}
-		if n := store.questions(); n != 2 { // for the tenant's and the global rules
+		if n := store.questions(); n != 2 { // the tenant's and the global rules
 			t.Errorf("%d questions", n)
 		}
 		if s := d.Stats(); s.Misses != 1 || s.Failures != 0 || s.Entries != 1 {
@@ -160,7 +160,7 @@ func TestAMissIsAskedOnce(t *testing.T) {
 // TestAChangeMeanwhile: the result of a query from before a change is neither cached nor given to later calls.
 func TestAChangeMeanwhile(t *testing.T) {
 	t.Parallel()
-	for _, early := range []bool{true, false} { // the response to the query from before the change arrives first
+	for _, early := range []bool{true, false} { // whether the response to the earlier query arrives first
 		t.Run(fmt.Sprint(early), func(t *testing.T) {
 			t.Parallel()
 			check.Bubble(t, func(t *testing.T) { changeMeanwhile(t, early) })
@@ -216,7 +216,7 @@ func TestPatienceEnds(t *testing.T) {
 		if _, refusal := d.Fetch(ctx, &aCall); refusal == nil || time.Since(began) != time.Second {
 			t.Errorf("%v after %v", refusal, time.Since(began))
 		}
-		elapse(2 * time.Second) // for the query without waiting calls
+		elapse(2 * time.Second) // until the query without waiting calls has ended
 	})
 }
 
@@ -227,7 +227,8 @@ func (d deaf) Find(_ context.Context, tenant string, names []policy.Name) ([]pol
 	return d.memory.Find(context.Background(), tenant, names)
 }
 
-// TestAStoreThatGoesOn does not delay calls, even without a deadline.
+// TestAStoreThatGoesOn: a store that ignores the end of its context does not delay calls, even calls without a
+// deadline.
 func TestAStoreThatGoesOn(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
@@ -254,8 +255,8 @@ func TestTheCacheIsBounded(t *testing.T) {
 	}
 }
 
-// lateDecider is a store, the expected decisions, and a decider that learns of changes late or never, as over a channel
-// that loses messages; its feed reports losses that it notices.
+// lateDecider has a store, the expected decisions, and a decider that is notified of changes late or never, as over a
+// channel that loses messages. Its feed reports the losses that it notices.
 type lateDecider struct {
 	t       *testing.T
 	random  *rand.Rand
@@ -332,7 +333,7 @@ func (w *lateDecider) change() {
 	w.pending = append(w.pending, policy.Change{Tenant: p.tenant, Name: p.name})
 }
 
-// tell is one round of a feed: it delivers its changes, and reports a loss after a gap.
+// tell runs one round of the feed: it delivers changes, and reports a loss after a gap.
 func (w *lateDecider) tell() {
 	if w.store.unavailable {
 		return

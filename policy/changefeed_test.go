@@ -13,11 +13,11 @@ import (
 	"github.com/capgate/capgate/policy"
 )
 
-// feed is a policy.Feed that a test controls.
+// feed is a policy.Feed controlled by the test.
 type feed struct {
 	mu          sync.Mutex
 	revision    policy.Revision
-	marked      []string // epochs
+	marked      []string // epochs marked as lost
 	unavailable bool
 	told        func(uint64, policy.Change)
 	connected   func()
@@ -70,14 +70,14 @@ func (f *feed) set(version uint64, unavailable bool) {
 	f.revision.Version, f.unavailable = version, unavailable
 }
 
-// become replaces what is stored of the revision.
+// become replaces the stored revision.
 func (f *feed) become(r policy.Revision) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.revision = r
 }
 
-// following is a decider that follows a feed; aCall is allowed by a rule, and cached.
+// following runs a test with a decider that follows a feed. A rule allows aCall, and the decision is cached.
 func following(t *testing.T, test func(*testing.T, *policy.Decider, *memory, *feed), from ...policy.Revision) {
 	t.Helper()
 	check.Bubble(t, func(t *testing.T) {
@@ -121,14 +121,14 @@ func TestAChangeIsFollowedAtOnce(t *testing.T) {
 	})
 }
 
-// TestLostRules: Redis restarted without data. For a time cached decisions are used, and all other calls are rejected.
+// TestLostRules: Redis restarts without data. For a time, cached decisions are used and all other calls are rejected.
 // The rules do not count as deleted, neither later nor after a change, until an operator accepts the loss.
 func TestLostRules(t *testing.T) {
 	t.Parallel()
 	other := aCall
 	other.Tool = "alerts"
 	following(t, func(t *testing.T, d *policy.Decider, store *memory, news *feed) {
-		elapse(time.Second + time.Millisecond) // between two requests for the version
+		elapse(time.Second + time.Millisecond) // between two reads of the version
 		store.remove("acme", tenantAllows)
 		news.become(policy.Revision{})
 		if got, refusal := d.Fetch(t.Context(), &other); refusal != nil || got.Verdict != call.Block {
@@ -159,7 +159,7 @@ func TestLostRules(t *testing.T) {
 	})
 }
 
-// TestAReplicaThatStartsAfterALoss: it knows by the mark that there were rules, and decides nothing.
+// TestAReplicaThatStartsAfterALoss: a replica that starts after a loss finds its mark, and decides nothing.
 func TestAReplicaThatStartsAfterALoss(t *testing.T) {
 	t.Parallel()
 	for name, now := range map[string]policy.Revision{
@@ -197,8 +197,8 @@ func TestAReplicaThatStartsAfterALoss(t *testing.T) {
 	}
 }
 
-// TestFirstEpoch: rules of a gateway without epochs get one with their next change. This is no loss, but an emptied
-// store with a first change is.
+// TestFirstEpoch: rules stored without an epoch get one with their next change, which does not count as a loss. An
+// emptied store with a first change does.
 func TestFirstEpoch(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -219,7 +219,8 @@ func TestFirstEpoch(t *testing.T) {
 	}
 }
 
-// TestLostRulesWarmNothing: a replica that starts does not learn from a store without rules that there are none.
+// TestLostRulesWarmNothing: a replica that warms its cache from an emptied store does not cache decisions without
+// rules.
 func TestLostRulesWarmNothing(t *testing.T) {
 	t.Parallel()
 	other := aCall
@@ -236,7 +237,8 @@ func TestLostRulesWarmNothing(t *testing.T) {
 	})
 }
 
-// TestAFailoverTakesAChangeBack: this does not count as a loss of all rules, and no call is rejected.
+// TestAFailoverTakesAChangeBack: a failover that loses the last change does not count as a loss of all rules, and no
+// call is rejected.
 func TestAFailoverTakesAChangeBack(t *testing.T) {
 	t.Parallel()
 	following(t, func(t *testing.T, d *policy.Decider, _ *memory, news *feed) {
@@ -251,7 +253,7 @@ func TestAFailoverTakesAChangeBack(t *testing.T) {
 	})
 }
 
-// TestRestoredRules: the lost rules come back.
+// TestRestoredRules: the lost rules are restored.
 func TestRestoredRules(t *testing.T) {
 	t.Parallel()
 	following(t, func(t *testing.T, d *policy.Decider, store *memory, news *feed) {

@@ -9,8 +9,8 @@ import (
 	"github.com/capgate/capgate/policy"
 )
 
-// TestARuleEndsExactly: a decision of a rule that has ended is not used, whether it is cached, the store is silent, or
-// away; then the next rule decides, or nothing does.
+// TestARuleEndsExactly: the decision of an expired rule is not used, whether it is cached, or the store is silent or
+// unavailable. Then the next rule decides; if the store is unavailable, the call is rejected.
 func TestARuleEndsExactly(t *testing.T) {
 	t.Parallel()
 	now := clocktest.New(time.Now())
@@ -33,7 +33,7 @@ func TestARuleEndsExactly(t *testing.T) {
 	if got := decide(); got != call.Allow {
 		t.Fatal(got)
 	}
-	now.Add(10*time.Minute - 1) // the store has been silent for long
+	now.Add(10*time.Minute - 1) // no news from the store for almost ten minutes
 	if got, known := d.Decide(&c); !known || got.Verdict != call.Allow || !got.Cached {
 		t.Fatal(got, known)
 	}
@@ -51,7 +51,7 @@ func TestARuleEndsExactly(t *testing.T) {
 	}
 }
 
-// TestAWarmedRuleEndsExactly: also a decision that a replica has loaded at its start.
+// TestAWarmedRuleEndsExactly: a decision that was cached at the start of a replica expires with its rule, too.
 func TestAWarmedRuleEndsExactly(t *testing.T) {
 	t.Parallel()
 	now := clocktest.New(time.Now())
@@ -72,7 +72,7 @@ func TestAWarmedRuleEndsExactly(t *testing.T) {
 	}
 }
 
-// TestARuleThatHasEndedIsAbsent: from the store, while the cache warms, and in explanations.
+// TestARuleThatHasEndedIsAbsent: an expired rule is ignored in the store, while the cache warms, and in explanations.
 func TestARuleThatHasEndedIsAbsent(t *testing.T) {
 	t.Parallel()
 	now := clocktest.New(time.Now())

@@ -13,7 +13,7 @@ import (
 
 var aCall = call.Call{Tenant: "acme", User: "ann", Agent: "bot", Capability: "weather", Tool: "forecast"}
 
-// ladder has all rules that apply to aCall, the most specific one first.
+// ladder returns all rules that apply to aCall, the most specific one first.
 func ladder() (rules []policy.Rule, levels []policy.Level) {
 	for _, scope := range []struct {
 		tenant, user, agent string
@@ -34,7 +34,7 @@ func ladder() (rules []policy.Rule, levels []policy.Level) {
 	return rules, levels
 }
 
-// TestTheNearestRuleDecides sets every pair of rules that apply to a call, with every verdict: the more specific one
+// TestTheNearestRuleDecides sets every pair of rules that apply to a call, with every verdict. The more specific one
 // decides.
 func TestTheNearestRuleDecides(t *testing.T) {
 	t.Parallel()
@@ -87,7 +87,8 @@ func TestRulesOfOthersSayNothing(t *testing.T) {
 	}
 }
 
-// TestWithoutRules: the manifest's recommendation, else the fleet's policy, else block.
+// TestWithoutRules: without a rule, the manifest's recommendation decides, then the fleet's policy, and otherwise the
+// call is blocked.
 func TestWithoutRules(t *testing.T) {
 	t.Parallel()
 	for _, source := range []said{
@@ -109,8 +110,8 @@ func TestWithoutRules(t *testing.T) {
 	}
 }
 
-// TestADriftedToolIsAskedAbout: an allowing rule was made for the earlier tool. A tool may also have changed for a
-// caller alone, from memory and from the store.
+// TestADriftedToolIsAskedAbout: a rule that allows a tool was set for its earlier version, so a drifted tool requires
+// approval. A tool may also drift for a single caller, whether the decision is cached or not.
 func TestADriftedToolIsAskedAbout(t *testing.T) {
 	t.Parallel()
 	for verdict, want := range map[call.Verdict]call.Verdict{
@@ -137,8 +138,7 @@ func TestADriftedToolIsAskedAbout(t *testing.T) {
 	}
 }
 
-// TestAnUnlistedToolNeedsARuleThatNamesIt: rules for any tool do not apply to a tool that its discovered capability
-// lacks.
+// TestAnUnlistedToolNeedsARuleThatNamesIt: rules for any tool do not apply to a tool that the capability does not list.
 func TestAnUnlistedToolNeedsARuleThatNamesIt(t *testing.T) {
 	t.Parallel()
 	rules, levels := ladder()
@@ -209,9 +209,9 @@ func TestExplain(t *testing.T) {
 func newDecider(t testing.TB, o policy.Options) *policy.Decider {
 	t.Helper()
 	if o.Entries == 0 {
-		o.Entries = 16 * 16 // many
+		o.Entries = 16 * 16 // many entries
 	}
-	o.Timeout = cmp.Or(o.Timeout, time.Minute) // so that the store does not seem unavailable on a busy machine
+	o.Timeout = cmp.Or(o.Timeout, time.Minute) // long, so that the store does not seem unavailable on a busy machine
 	d, err := policy.New(o)
 	check.Must(t, err)
 	d.Synced()

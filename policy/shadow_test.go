@@ -9,7 +9,7 @@ import (
 	"github.com/capgate/capgate/policy"
 )
 
-// TestCandidatesAreCompared as if each of them was put in effect, without an effect on decisions.
+// TestCandidatesAreCompared: candidate rules are evaluated as if each of them applied, without an effect on decisions.
 func TestCandidatesAreCompared(t *testing.T) {
 	t.Parallel()
 	everything := policy.Name{Capability: policy.Any, Tool: policy.Any}
@@ -60,7 +60,7 @@ func TestCandidatesAreCompared(t *testing.T) {
 			inForce, candidates := &memory{}, &memory{}
 			test.rules(inForce, candidates)
 			d := newDecider(t, policy.Options{Store: inForce, Shadow: candidates, Source: test.source})
-			for range 2 { // from the store, and from memory
+			for range 2 { // from the store, and then from the cache
 				got, refusal := both(t, d, &aCall)
 				if refusal != nil || got.Verdict != test.verdict || got.Differs != test.differs ||
 					got.Candidate != test.candidate {
@@ -75,7 +75,7 @@ func TestCandidatesAreCompared(t *testing.T) {
 	}
 }
 
-// TestCandidatesAreFollowed: their changes are followed like those of rules.
+// TestCandidatesAreFollowed: replicas follow changes of candidates as they follow those of rules.
 func TestCandidatesAreFollowed(t *testing.T) {
 	t.Parallel()
 	candidates := &memory{}
@@ -90,7 +90,7 @@ func TestCandidatesAreFollowed(t *testing.T) {
 	}
 }
 
-// TestCandidatesThatCannotBeRead have no effect on calls.
+// TestCandidatesThatCannotBeRead: candidates that cannot be read have no effect on calls.
 func TestCandidatesThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	store, candidates := &memory{}, &memory{}
@@ -107,8 +107,8 @@ func TestCandidatesThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// TestTheFirstEndOfTwoCounts: a cached decision ends with its rule although the candidate rule ends later, and a
-// comparison ends with its candidate.
+// TestTheFirstEndOfTwoCounts: a cached decision expires with its rule even if the candidate expires later, and a
+// comparison expires with its candidate.
 func TestTheFirstEndOfTwoCounts(t *testing.T) {
 	t.Parallel()
 	for name, ends := range map[string]struct{ rule, candidate time.Duration }{

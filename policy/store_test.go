@@ -13,13 +13,13 @@ import (
 	"github.com/capgate/capgate/policy/storetest"
 )
 
-// memory is a store in a map. The zero value is usable.
+// memory is a store in a map. The zero value is ready to use.
 type memory struct {
 	mu          sync.Mutex
 	rules       map[place]policy.Found
 	unavailable bool
 	asked       int
-	gate        chan struct{} // not nil: queries wait until it is closed
+	gate        chan struct{} // optional; queries wait until it is closed
 }
 
 // Set and Delete make memory a storetest.Store.
@@ -46,7 +46,7 @@ type place struct {
 
 var errUnavailable = errors.New("unavailable")
 
-// Find answers with the rules of the time when it is asked, however long the answer takes.
+// Find returns the rules as they were when it was called, however long it takes.
 func (m *memory) Find(ctx context.Context, tenant string, names []policy.Name) ([]policy.Found, error) {
 	m.mu.Lock()
 	gate, unavailable := m.gate, m.unavailable
@@ -69,7 +69,7 @@ func (m *memory) Find(ctx context.Context, tenant string, names []policy.Name) (
 	return found, nil
 }
 
-// setGate has later queries wait until gate is closed; nil: not wait.
+// setGate makes later queries wait until gate is closed. If gate is nil, they do not wait.
 func (m *memory) setGate(gate chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -43,7 +43,7 @@ func keyOf(c *call.Call) policy.Key {
 	}
 }
 
-// everybody returns all callers.
+// everybody returns a store that remembers all callers.
 var everybody = func() *remembered { //nolint:gochecknoglobals // read-only
 	r := &remembered{}
 	for i := range 32 {
@@ -61,7 +61,7 @@ var everybody = func() *remembered { //nolint:gochecknoglobals // read-only
 	return r
 }()
 
-// TestAReplicaThatStarts gets the decisions of another replica with a few queries.
+// TestAReplicaThatStarts: a replica that starts fetches the decisions of another one with a few queries.
 func TestAReplicaThatStarts(t *testing.T) {
 	t.Parallel()
 	store, shadow, recent := &memory{}, &memory{}, &remembered{}
@@ -81,7 +81,7 @@ func TestAReplicaThatStarts(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	old.PersistRecent(ctx, recent) // returns, as ctx has ended
+	old.PersistRecent(ctx, recent) // returns because ctx has ended
 	before := store.questions()
 	fresh := newDecider(t, options)
 	if n, err := fresh.Warm(t.Context(), recent); n != len(calls) || err != nil {
@@ -98,7 +98,7 @@ func TestAReplicaThatStarts(t *testing.T) {
 	}
 }
 
-// TestWhatIsRememberedIsBounded: at most a thousand keys, the most recent ones.
+// TestWhatIsRememberedIsBounded: at most a thousand keys are remembered, the most recent ones.
 func TestWhatIsRememberedIsBounded(t *testing.T) {
 	t.Parallel()
 	now, recent := clocktest.New(time.Time{}), &remembered{}
@@ -125,7 +125,7 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 	}
 }
 
-// TestAChangeWhileWarming: the results of queries from before it are not cached.
+// TestAChangeWhileWarming: results of queries from before a change are not cached.
 func TestAChangeWhileWarming(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
@@ -144,7 +144,7 @@ func TestAChangeWhileWarming(t *testing.T) {
 	})
 }
 
-// TestWarmingEnds: the start does not wait for an unavailable store.
+// TestWarmingEnds: a replica's start does not wait for an unavailable store.
 func TestWarmingEnds(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {

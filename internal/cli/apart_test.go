@@ -56,7 +56,7 @@ func TestTenantsAreApart(t *testing.T) {
 	acme := []*stranger{ofAcme.at(t, keys[0], together[0], together[0].public),
 		ofAcme.at(t, keys[0], together[1], together[1].public)}
 	acme[1].pools = acme[0].pools
-	acme[0].secret, acme[1].secret = canaryOfAcme, canaryOfAcme // to which it is none
+	acme[0].secret, acme[1].secret = canaryOfAcme, canaryOfAcme // acme may see its own secret
 	globex := ofGlobex.at(t, keys[1], together[0], port(together[0]))
 	globex.alone, globex.secret = true, canaryOfAcme
 	methods := publicMethods(t, globex)

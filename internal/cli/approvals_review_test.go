@@ -34,8 +34,8 @@ func terminal(t *testing.T) (keys, program *os.File) {
 	return keys, program
 }
 
-// TestApprovalsReview: a person reads one approval after another, and answers them by lines. A line typed before an
-// approval is shown does not answer it, and one that has an answer by then is only named.
+// TestApprovalsReview: a person reads one approval after another, and answers each with a line. A line typed before an
+// approval is shown does not answer it. An approval that has been answered meanwhile is only named.
 func TestApprovalsReview(t *testing.T) {
 	t.Parallel()
 	capability := gatewaytest.NewCapability("first")

@@ -201,7 +201,7 @@ func (a *asserting) inPython(t *testing.T) {
 	}
 }
 
-// overGRPC sends an assertion as metadata to a server that wants none, and to one that wants its own.
+// overGRPC sends a forged assertion in metadata to a fleet with assertions, and to one without.
 func (a *asserting) overGRPC(t *testing.T) {
 	t.Helper()
 	client, set := dial(t, a.publics[0]), a.keys(t, 0)
@@ -221,7 +221,7 @@ func (a *asserting) overGRPC(t *testing.T) {
 	}
 }
 
-// byOperator calls as an operator in the playground. The user that the operator enters is no verified one.
+// byOperator calls as an operator in the playground. The user that the operator enters is not verified.
 func (a *asserting) byOperator(t *testing.T) {
 	t.Helper()
 	resp, body := clienttest.Send(t, a.client, http.MethodPost, "http://"+a.admins[0]+"/v1/playground:invoke",

@@ -56,7 +56,7 @@ func TestCallsLineUp(t *testing.T) {
 	}
 }
 
-// TestCallsThatAwaitApprovalAreNotRed: they have not failed.
+// TestCallsThatAwaitApprovalAreNotRed: calls that wait for approval are not shown as failures.
 func TestCallsThatAwaitApprovalAreNotRed(t *testing.T) {
 	t.Parallel()
 	for reason, want := range map[string]string{"APPROVAL_REQUIRED": yellow, "APPROVAL_PENDING": yellow,

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// TestDeadAddress: an address that takes connections and never answers ends each command soon, with what is wrong.
+// TestDeadAddress: a command whose address accepts connections and never responds ends soon, with an error that says
+// so.
 func TestDeadAddress(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{"invoke --addr ADDR caps echo", "engines list --addr ADDR",

@@ -12,8 +12,8 @@ import (
 
 var goRequirement = regexp.MustCompile(`(?m)^\t(google\.golang\.org/(?:grpc|protobuf)) (v\S+)$`)
 
-// TestCapabilityPage: the page's capabilities in Python and in Go keep to the protocol, and callers use them through a
-// gateway, by the page's commands alone. Only what the page installs is already there.
+// TestCapabilityPage: the page's capabilities in Python and Go conform to the protocol, and callers use them through a
+// gateway, with the page's commands alone. Only the packages that the page installs are installed already.
 func TestCapabilityPage(t *testing.T) {
 	t.Parallel()
 	const page = "docs/write/capability.md"
@@ -41,7 +41,7 @@ func TestCapabilityPage(t *testing.T) {
 			}
 			for _, words := range steps {
 				f.run(f.replace.Replace(stepWith(t, page, words)))
-				if words == "go mod init units" { // in place of the newest versions, which a test must not depend on
+				if words == "go mod init units" { // a test must not depend on the newest versions
 					for _, m := range goRequirement.FindAllStringSubmatch(read(t, "go.mod"), -1) {
 						f.run("go mod edit -require=" + m[1] + "@" + m[2])
 					}

@@ -19,17 +19,17 @@ import (
 
 // connected is the report of the scenario connect about the page /docs.
 type connected struct {
-	Address  string // to which the root leads
+	Address  string // that the root redirects to
 	Tools    []string
 	Programs map[string]string // by language
 	Entries  map[string]string // of MCP clients
 	Commands map[string]string // that write the entries
 	Result   string
 	Off      bool     // arguments that are not JSON are not sent
-	Approved bool     // a call was made again with its approval
+	Approved bool     // a call was repeated with its approval
 	Reasons  []string // of the last calls
-	Said     []string // of wrong keys
-	Wrong    []string // with accessibility and layout
+	Said     []string // about wrong keys
+	Wrong    []string // problems of accessibility and layout
 }
 
 // TestDocsInABrowser: the page shows the caller's tools, programs and entries that work as they stand, and the last
@@ -68,7 +68,7 @@ fleets: [{capability: weather, manifest: %q, backends: ["%s"]}]
 	})
 }
 
-// connects looks at the page of a gateway, and does what it says. key is "" if the gateway needs none.
+// connects opens the page of a gateway and follows it. key is empty if the gateway requires none.
 func connects(t *testing.T, b *browsertest.Browser, public, admin, key, shots string) {
 	t.Helper()
 	url := "http://" + public

@@ -11,9 +11,9 @@ import (
 	"github.com/capgate/capgate/internal/testkit/issuertest"
 )
 
-// TestTwoTenantsTwoReplicas: the page's two files and its commands make a service behind haproxy, with tokens of an
-// issuer, whose tenants do not concern each other, and which continues while a replica stops. Only addresses, times and
-// the issuer are others.
+// TestTwoTenantsTwoReplicas: the page's two files and its commands run a service behind haproxy, with tokens of an
+// issuer. Its tenants are separate, and it continues while a replica stops. The test changes only addresses, times and
+// the issuer.
 func TestTwoTenantsTwoReplicas(t *testing.T) {
 	t.Parallel()
 	needCurl(t)

@@ -15,8 +15,8 @@ var (
 // mostWords is the maximum length of a sentence; CONTRIBUTING.md asks for 25.
 const mostWords = 28
 
-// TestSentencesAreShort: sentences of README.md, SECURITY.md and docs are short enough for readers whose
-// language is another one. Tables and code are not checked.
+// TestSentencesAreShort: sentences of README.md, SECURITY.md and docs are short enough for readers with another first
+// language. Tables and code are not checked.
 func TestSentencesAreShort(t *testing.T) {
 	t.Parallel()
 	count := 0

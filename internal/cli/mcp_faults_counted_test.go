@@ -50,7 +50,8 @@ func startFaulty(t *testing.T, revision string, patience time.Duration) *faulty 
 	return s
 }
 
-// requests gives each request to the load balancer a trace of its own, and collects the errors in the responses.
+// requests is the transport to the load balancer. It gives each request its own trace, and collects the errors in the
+// responses.
 type requests struct {
 	next   http.RoundTripper
 	traces atomic.Uint64
@@ -68,7 +69,7 @@ func (s *requests) watch(before func(message int)) {
 	s.seen, s.before, s.errors = 0, before, map[string]bool{}
 }
 
-// report returns what was seen since watch.
+// report returns the messages and errors since watch.
 func (s *requests) report() (messages int, errors map[string]bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,7 +111,7 @@ type response struct {
 	io.ReadCloser
 	of   *requests
 	ctx  *http.Request
-	tail []byte // of what was read, without the reasons before
+	tail []byte // the end of what was read, without the reasons already found
 }
 
 // maxReason is the length of the longest reason with its name, in bytes.

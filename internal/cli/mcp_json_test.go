@@ -150,9 +150,9 @@ func TestResourcesOverJSON(t *testing.T) {
 	})
 }
 
-// TestServersWithoutFeatures: a resource of a server that has none is unknown, over JSON and over MCP, and so is a
-// prompt, also if the server lists it and then does not have the method. A prompt without a required argument has a
-// reason.
+// TestServersWithoutFeatures: at a server without resources, every resource is unknown, over JSON and over MCP. Prompts
+// are alike, even if the server lists them and then lacks the method. The error of a prompt without a required argument
+// has a reason.
 func TestServersWithoutFeatures(t *testing.T) {
 	t.Parallel()
 	server, url := completingServer(t)

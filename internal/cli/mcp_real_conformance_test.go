@@ -10,9 +10,9 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// TestMCPConformance: the official suite passes at /mcp of three gateways, of which each gets every third request, in
-// front of the server for it of MCP's Go SDK. testdata/mcp names each failing scenario, and why; a named scenario that
-// passes is an error too. So do the scenarios that the suite does not require, but those of extensions.
+// TestMCPConformance: the official suite passes at /mcp of three gateways in front of the everything-server of MCP's Go
+// SDK. Each gateway gets every third request. Scenarios that the suite does not require run too, except those of
+// extensions. testdata/mcp names each failing scenario with its reason; a named scenario that passes is an error.
 func TestMCPConformance(t *testing.T) {
 	t.Parallel()
 	for _, revision := range []string{"2025-11-25", "2026-07-28"} {

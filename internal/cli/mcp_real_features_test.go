@@ -87,8 +87,9 @@ func featureRequests(file string) []featureRequest {
 	}
 }
 
-// updatesMethod is no method. The client subscribes to a resource. In a session it waits for the update that follows
-// the start of its stream. Then it calls a tool that changes the resource, and returns the URI of the next update.
+// updatesMethod stands for several requests. The client subscribes to a resource. In a session it waits for the update
+// that follows the start of its stream. Then it calls a tool that changes the resource, and returns the URI of the next
+// update.
 const updatesMethod = "updates"
 
 // featureClient makes requests at /mcp, and returns their results; nil means that it did not make a request.

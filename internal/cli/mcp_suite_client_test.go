@@ -23,9 +23,10 @@ import (
 )
 
 // TestMCPClientConformance: the official suite passes at the gateway as a client of MCP servers. For each scenario the
-// suite starts a server and the command below, which calls all that the server has through a gateway of its own.
-// testdata/mcp names each failing scenario, and why. The scenarios auth/… are not run: there a client gets a credential
-// from an authorization server for its user. The gateway has its operator's, in a file, and never a caller's.
+// suite starts a server and the command below, which calls everything that the server has through a gateway of its own.
+// testdata/mcp names each failing scenario with its reason. The scenarios auth/… are not run: in them, a client gets a
+// credential for its user from an authorization server. The gateway has its operator's credential, in a file, and never
+// a caller's.
 func TestMCPClientConformance(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()
@@ -68,8 +69,8 @@ type required struct {
 	NotScored      []struct{ Scenario, Leg, Reason string } `yaml:"not_scored"`
 }
 
-// further returns the scenarios of servers, or clients, that the suite runs without requiring them. Those of extensions
-// are left out.
+// further returns the scenarios of servers, or of clients, that the suite runs without requiring them, except those of
+// extensions.
 func (r required) further(leg string) (scenarios []string) {
 	for _, s := range r.NotScored {
 		if s.Leg == leg && s.Reason != "extension" {
@@ -98,8 +99,8 @@ func readRequired(t *testing.T, file string) (of required) {
 	return of
 }
 
-// suiteClient is the command of a client for the suite. It runs a gateway in front of the scenario's server, and calls
-// all that the server has.
+// suiteClient is the command that the suite runs as a client. It runs a gateway in front of the scenario's server, and
+// calls everything that the server has.
 func suiteClient(server string) (exit int) {
 	t := &redistest.Main{}
 	defer t.Close()
@@ -127,7 +128,7 @@ func suiteClient(server string) (exit int) {
 	return 0
 }
 
-// callThrough calls all that a gateway has of the scenario's server, once it has a list of the tools.
+// callThrough calls everything that the gateway has of the scenario's server, once it lists the tools.
 func callThrough(t check.TB, url, admin string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*check.Patience)
 	defer cancel()

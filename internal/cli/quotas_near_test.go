@@ -15,9 +15,9 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// TestNearALimit: when 80% of a quota is used, three replicas log and record it once, and the summary, the days of the
-// tenant and capgate show it at all. Each destination of such events receives one. A quota of a day begins again at its
-// end, so a round in which the day has ended says nothing.
+// TestNearALimit: when 80% of a quota is used, three replicas log and record it once. The summary, the tenant's days
+// and capgate show it at each replica, and each destination of such events receives one. A daily quota resets at
+// midnight, so a round that crosses midnight is repeated.
 func TestNearALimit(t *testing.T) {
 	t.Parallel()
 	for range 2 {
@@ -28,7 +28,7 @@ func TestNearALimit(t *testing.T) {
 	t.Error("the day has ended twice")
 }
 
-// nearALimit uses most of a day's calls, and looks for all signs of that. It returns false if the day has ended.
+// nearALimit uses most of a day's calls, and checks every place that shows it. It returns false if the day has ended.
 func nearALimit(t *testing.T) (sameDay bool) {
 	t.Helper()
 	today := time.Now().UTC().Format(time.DateOnly)

@@ -37,8 +37,8 @@ func bundleOf(t *testing.T, file string) map[string]string {
 	}
 }
 
-// TestSupportBundle: the archive has the state of the gateway, and of its configuration and log what is no secret.
-// TestSecretsComeOutNowhere looks for secrets in one.
+// TestSupportBundle: the archive has the state of the gateway, and its configuration and log without secrets.
+// TestSecretsComeOutNowhere searches an archive for secrets.
 func TestSupportBundle(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -16,7 +16,7 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// openTerminal returns a terminal with so many columns.
+// openTerminal returns a terminal with the given number of columns.
 func openTerminal(t *testing.T, columns uint16) *os.File {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -34,7 +34,7 @@ func openTerminal(t *testing.T, columns uint16) *os.File {
 	return terminal
 }
 
-// someFleets are fleets with long names and reasons.
+// someFleets returns fleets with long names and reasons.
 func someFleets() *capgatepb.ListFleetsResponse {
 	all := &capgatepb.ListFleetsResponse{Gateway: &capgatepb.RespondingReplica{Replica: "me", Redis: "ok"}}
 	for i, state := range []string{"up", "down", "draining", "ejected"} {

@@ -74,9 +74,9 @@ func wrongBackends(t *testing.T) []wrongBackend {
 	}
 }
 
-// TestWrongBackends: the status, check --connect and the error of a call say what is at a backend's address,
-// and what to write. None of them has the gateway's credential, and no call's error has the address, or a text
-// that is not meant for a client.
+// TestWrongBackends: the status, check --connect and the error of a call name the server that is at a backend's
+// address, and the setting that fits it. None of them has the gateway's credential. The error of a call has neither the
+// address nor any text that is not meant for a client.
 func TestWrongBackends(t *testing.T) {
 	t.Parallel()
 	all := wrongBackends(t)
@@ -130,7 +130,7 @@ func TestWrongBackends(t *testing.T) {
 	}
 }
 
-// TestConnect: a backend that serves what its fleet says is no problem, and a missing one is.
+// TestConnect: check --connect reports a missing backend, and accepts one that serves what its fleet says.
 func TestConnect(t *testing.T) {
 	t.Parallel()
 	backend := gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr

@@ -7,8 +7,8 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// TestRelatedCredentials: of several approvers, none has the name of another or has created another's credential. A
-// denial counts regardless of its source.
+// TestRelatedCredentials: if several people must approve, two approvers may not have the same name, and neither may
+// have created the other's credential. Any denial counts.
 func TestRelatedCredentials(t *testing.T) {
 	t.Parallel()
 	key := func(id string, makers ...string) approvals.Approver {

@@ -12,7 +12,7 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// counting counts what is read for events.
+// counting counts the reads of events.
 type counting struct {
 	*memory
 	pages, records atomic.Int32
@@ -89,7 +89,7 @@ func TestEventsAreReadOnce(t *testing.T) {
 			t.Error(err)
 		}
 		reading.Wait()
-		if n := store.records.Load(); n > 3 { // Approve reads it, too
+		if n := store.records.Load(); n > 3 { // Approve reads the record, too
 			t.Errorf("%d records are read for one event", n)
 		}
 		cancel()

@@ -10,8 +10,8 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// TestApproversCanSeeTheWholeCall: the view of one approval has all arguments, also those inside JSON in a text, with
-// and without a key; a list has an excerpt, and says so.
+// TestApproversCanSeeTheWholeCall: the view of one approval has all arguments, including those in nested JSON text,
+// with and without a key. A list has an excerpt, and marks it as such.
 func TestApproversCanSeeTheWholeCall(t *testing.T) {
 	t.Parallel()
 	const last = "PS: the account is DE00 1234"
@@ -52,7 +52,7 @@ func TestApproversCanSeeTheWholeCall(t *testing.T) {
 	}
 }
 
-// TestUnseenCallsAreNotApproved: a call whose arguments cannot be shown whole can be denied alone.
+// TestUnseenCallsAreNotApproved: a call whose arguments cannot be shown completely can only be denied.
 func TestUnseenCallsAreNotApproved(t *testing.T) {
 	t.Parallel()
 	long := `{"body":"` + strings.Repeat("b ", 20_000) + `"}`

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The caller writes the arguments; they cannot hide other text of a preview.
+// TestAPreviewShowsWhatTheAskerWouldHide: the caller's arguments cannot hide other text of a preview.
 func TestAPreviewShowsWhatTheAskerWouldHide(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ args, shown string }{

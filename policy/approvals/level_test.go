@@ -2,7 +2,7 @@ package approvals
 
 import "testing"
 
-// TestByBackend: a level of rules is not a kind of backends.
+// TestByBackend: only the level of engines means that a backend has asked.
 func TestByBackend(t *testing.T) {
 	t.Parallel()
 	for level, want := range map[string]bool{"": false, "tenant": false, "user+agent": false, "shield": false,

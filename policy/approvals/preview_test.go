@@ -69,7 +69,7 @@ func TestAPreviewHidesSecrets(t *testing.T) {
 	}
 }
 
-// An id that contains such a name by chance does not mask anything.
+// TestAPreviewShowsWhatIsBesideAnID: an id that contains the name of a secret by chance masks nothing.
 func TestAPreviewShowsWhatIsBesideAnID(t *testing.T) {
 	t.Parallel()
 	for _, id := range []string{"ZXAPWDTJ4U76AAIVO65BYPVV62", "zxapwdtj4u76", "4JWT7AB2", "PWDAB2X"} {
@@ -79,8 +79,8 @@ func TestAPreviewShowsWhatIsBesideAnID(t *testing.T) {
 	}
 }
 
-// TestAPreviewCutsNoSecret: of a long text only the beginning is searched, and a secret at the end of that part is not
-// shown without its rest. Masks shorten the text before it.
+// TestAPreviewCutsNoSecret: only the beginning of a long text is searched. A secret that is cut off at the end of that
+// part is not shown. Masks shorten the text before it.
 func TestAPreviewCutsNoSecret(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t, &memory{}, approvals.Options{MaxArgs: 1000}) // longer arguments have an excerpt
@@ -197,7 +197,7 @@ func FuzzPreview(f *testing.F) {
 		switch {
 		case refusal == nil:
 		case refusal.Reason == "AMBIGUOUS_ARGUMENTS":
-			t.Skip() // such as a name twice
+			t.Skip() // for example, a repeated name
 		default:
 			t.Fatal(refusal)
 		}

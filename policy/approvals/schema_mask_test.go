@@ -9,8 +9,8 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// TestTheSchemaSaysWhatIsMasked: where the schema of a tool is known, names that the caller writes mask nothing. What
-// the schema calls a secret is masked whatever it is, and so are texts that only a key can be.
+// TestTheSchemaSaysWhatIsMasked: if the schema of a tool is known, names in the arguments mask nothing. A value that
+// the schema marks as a secret is masked, whatever it is, and so is a text that can only be a key.
 func TestTheSchemaSaysWhatIsMasked(t *testing.T) {
 	t.Parallel()
 	s, err := toolschema.Compile([]byte(`{"properties":{"pin":{"writeOnly":true},"list":{"items":{"format":"password"}},

@@ -12,8 +12,8 @@ import (
 
 func key(b byte) []byte { return bytes.Repeat([]byte{b}, sharedkey.Bytes) }
 
-// TestArgumentsAreEncrypted: stored arguments can be decrypted with the configured keys, only with these, and only
-// for their approval.
+// TestArgumentsAreEncrypted: stored arguments can be decrypted only with the configured keys, and only for their own
+// approval.
 func TestArgumentsAreEncrypted(t *testing.T) {
 	t.Parallel()
 	store := &memory{}

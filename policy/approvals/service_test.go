@@ -15,8 +15,8 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// TestTheHashOfArguments: it is independent of the JSON's form, and differs for any other value, and for texts that
-// some decoders read differently.
+// TestTheHashOfArguments: the hash does not depend on the form of the JSON. Different values have different hashes, as
+// do texts that some decoders read differently.
 func TestTheHashOfArguments(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t, &memory{}, approvals.Options{})
@@ -49,10 +49,10 @@ func TestTheHashOfArguments(t *testing.T) {
 	}
 }
 
-// planted is a secret in arguments that must not appear elsewhere.
+// planted is a secret in arguments. It must not appear elsewhere.
 const planted = "canary-in-the-arguments"
 
-// TestBadArguments are rejected, and the rejection repeats nothing of them.
+// TestBadArguments: invalid arguments are rejected, and the error does not repeat them.
 func TestBadArguments(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t, &memory{}, approvals.Options{})
@@ -87,7 +87,7 @@ func TestBadArguments(t *testing.T) {
 	}
 }
 
-// TestTheStoreIsUnavailable: no call runs, and no approval is answered.
+// TestTheStoreIsUnavailable: no call runs, and no approval can be answered.
 func TestTheStoreIsUnavailable(t *testing.T) {
 	t.Parallel()
 	store := &memory{}
@@ -122,7 +122,7 @@ func TestTheStoreIsUnavailable(t *testing.T) {
 	}
 }
 
-// rules are the rules that were set.
+// rules holds the rules that were set.
 type rules struct {
 	set  []policy.Rule
 	fail error
@@ -164,8 +164,8 @@ func TestAnAnswerThatHoldsAlways(t *testing.T) {
 	}
 }
 
-// TestAnAnswerThatCannotHoldAlways is rejected, so that another one can be given; an answer whose rule cannot be set
-// is given, with an error.
+// TestAnAnswerThatCannotHoldAlways: an answer that cannot apply permanently is rejected, so that the approver can give
+// another one. If the rule cannot be stored, the answer applies and an error is returned.
 func TestAnAnswerThatCannotHoldAlways(t *testing.T) {
 	t.Parallel()
 	set := &rules{}

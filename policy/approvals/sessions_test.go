@@ -15,8 +15,8 @@ type remembering struct {
 	*memory
 	left  time.Duration // its remaining time
 	asked int
-	of    approvals.Sum // the session of the last question
-	gate  chan struct{} // not nil: the store answers when it is closed
+	of    approvals.Sum // the session of the last request
+	gate  chan struct{} // optional; the store responds once it is closed
 }
 
 func (r *remembering) Create(_ context.Context, d *approvals.Draft) (asked approvals.CreateResult, err error) {
@@ -39,7 +39,7 @@ func inSession(t *testing.T, k *approvals.Service) {
 	}
 }
 
-// TestAnAnswerForASessionEnds: from its end on, the store is asked again; before that, it is not.
+// TestAnAnswerForASessionEnds: the store is queried again when the cached answer expires, and not before.
 func TestAnAnswerForASessionEnds(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestAnAnswerForASessionEnds(t *testing.T) {
 	})
 }
 
-// TestAnAnswerForASessionThatChanges: an answer that is on its way while the answers change is not kept.
+// TestAnAnswerForASessionThatChanges: an answer is not cached if answers change while it is in transit.
 func TestAnAnswerForASessionThatChanges(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {

@@ -12,11 +12,11 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// memoryPast has the approvals of a memory that have ended. Its owner locks it.
+// memoryPast has the past approvals of a memory. Its owner locks it.
 type memoryPast struct {
-	all   []approvals.Past // the oldest first
+	all   []approvals.Past // oldest first
 	days  map[int64]map[approvals.Series]approvals.Tally
-	times map[string][2]time.Time // creation and end of the time to answer, by approval
+	times map[string][2]time.Time // creation and expiry, by approval
 }
 
 func (m *memoryPast) created(d *approvals.Draft) {
@@ -26,7 +26,7 @@ func (m *memoryPast) created(d *approvals.Draft) {
 	m.times[d.ID] = [2]time.Time{time.Now(), time.Now().Add(d.TTL)}
 }
 
-// expired reports whether a pending approval has expired, and keeps it then.
+// expired reports whether a pending approval has expired, and if so stores it as past.
 func (m *memoryPast) expired(r *approvals.Record) bool {
 	until := m.times[r.ID][1]
 	if until.IsZero() || time.Now().Before(until) {
@@ -36,7 +36,7 @@ func (m *memoryPast) expired(r *approvals.Record) bool {
 	return true
 }
 
-// ended keeps an approval that has ended.
+// ended stores an approval as past.
 func (m *memoryPast) ended(r *approvals.Record, as approvals.Outcome, by []string) {
 	now, asked := time.Now(), m.times[r.ID][0]
 	p := approvals.Past{ID: r.ID, Tenant: r.Tenant, User: r.User, Agent: r.Agent, Capability: r.Capability,
@@ -103,7 +103,7 @@ func (m *memory) PastTenants(_ context.Context, tenants []string) (those []strin
 	return those, err
 }
 
-// expiring returns a page in the order of expiry. Its owner has locked it.
+// expiring returns a page in the order of expiry. Its owner must hold the lock.
 func (m *memory) expiring(s approvals.State, after string, most int) (page []approvals.Record, next string, err error) {
 	rank := func(id string) string { return fmt.Sprintf("%020d %s", m.past.times[id][1].UnixNano(), id) }
 	for id, r := range m.records {

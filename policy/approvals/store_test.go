@@ -14,14 +14,15 @@ import (
 	"github.com/capgate/capgate/policy/approvals/storetest"
 )
 
-// memory is a store of one replica, for tests of behaviour that no store determines. The zero value is usable.
+// memory is a store of one replica, for tests of behavior that does not depend on the store. The zero value is ready to
+// use.
 type memory struct {
 	mu          sync.Mutex
 	records     map[string]approvals.Record
 	tokens      map[string]map[string]string // of answers, by approval and person
 	events      []approvals.RecordEvent
 	unavailable bool
-	questions   int // for states
+	questions   int // queries for states
 	told        func(approvals.Notification)
 	following   chan struct{} // closed when told is set
 	past        memoryPast
@@ -48,7 +49,7 @@ func (m *memory) leave(unavailable bool) {
 	m.unavailable = unavailable
 }
 
-// put changes a record as a store does by itself, without a notification.
+// put changes a record without a notification, as a store does by itself.
 func (m *memory) put(id string, change func(*approvals.Record)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -110,7 +111,7 @@ func (m *memory) State(_ context.Context, _, id string) (approvals.State, time.D
 	return r.State, time.Hour, err
 }
 
-// List sorts only for the order Expires.
+// List sorts only in the order Expires.
 func (m *memory) List(_ context.Context, _ string, f approvals.Filter, after string, most int) (
 	page []approvals.Record, next string, err error) {
 	leave, err := m.enter()

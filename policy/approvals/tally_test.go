@@ -10,7 +10,7 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// TestTalliesEstimateTimes: a quantile is within the bucket of √2 that has the answer.
+// TestTalliesEstimateTimes: a quantile lies within the bucket of width √2 that contains the exact value.
 func TestTalliesEstimateTimes(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string][2]time.Duration{ // from, to
@@ -33,7 +33,7 @@ func TestTalliesEstimateTimes(t *testing.T) {
 	}
 }
 
-// fullDay is a store with a day of more tools than it counts apart.
+// fullDay is a store with a day of more tools than are counted separately.
 type fullDay struct {
 	memory
 	others approvals.Tally
@@ -46,7 +46,7 @@ func (s *fullDay) Days(context.Context, string, []int64) ([]map[approvals.Series
 }
 
 // TestStatisticsSayWhatIsMissing: an operator of some capabilities gets no counts of tools that a day does not count
-// separately, and learns that some are missing.
+// separately, and the result is marked as incomplete.
 func TestStatisticsSayWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
@@ -65,7 +65,7 @@ func TestStatisticsSayWhatIsMissing(t *testing.T) {
 	}
 }
 
-// TestSeriesAreParsed: a tool and a person may have any name.
+// TestSeriesAreParsed: tools and people may have any name.
 func TestSeriesAreParsed(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]approvals.Series{

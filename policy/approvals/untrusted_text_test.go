@@ -9,7 +9,7 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// TestASecretAtTheEnd: where a text is cut, no part of a secret that begins before the end is shown.
+// TestASecretAtTheEnd: where a text is cut off, no part of a secret that begins before the end is shown.
 func TestASecretAtTheEnd(t *testing.T) {
 	t.Parallel()
 	const secret = "Zq7pXw3Lm9Kd2Vb8Ny4T"
@@ -17,10 +17,10 @@ func TestASecretAtTheEnd(t *testing.T) {
 		"postgres://ann:" + secret + "@db/x"} {
 		for name, lead := range map[string]struct {
 			text string
-			ends []int // where what is shown or searched ends, in bytes of the text
+			ends []int // byte offsets where the shown or searched text ends
 		}{
 			"words":          {"one ", []int{512, 4096}},
-			"a long secret":  {"eyJhbGciOiJIUzI1NiJ9.", []int{4096}}, // whose mask is short: what follows is shown
+			"a long secret":  {"eyJhbGciOiJIUzI1NiJ9.", []int{4096}}, // short mask: the text after it is shown
 			"without spaces": {"one,", []int{512, 4096}},
 		} {
 			for _, end := range lead.ends {
@@ -41,8 +41,8 @@ func TestASecretAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestTextsOfOthers: what callers, tools and backends say beside the arguments is shown without characters that hide
-// or reorder text, and not without end; so are the approver's name and comment.
+// TestTextsOfOthers: texts of callers, tools and backends other than arguments are shown without characters that hide
+// or reorder text, and are bounded. So are the approver's name and comment.
 func TestTextsOfOthers(t *testing.T) {
 	t.Parallel()
 	const hostile = "a\u202eb\u2066c\u200bd\x1b[2Je\x00f\u0085g\xffh\r"

@@ -10,8 +10,9 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// TestArgumentsForATable: arguments_json is JSON that decodes to what an approver may see: a mask with its reason in
-// place of a secret, what hides or poses as a mask spelled out, and nothing at all if a part would be left out.
+// TestArgumentsForATable: arguments_json is JSON that decodes to the approver's view of the arguments: a secret is
+// replaced by a mask with its reason, text that hides something or imitates a mask is escaped, and the field is empty
+// if a part would be missing.
 func TestArgumentsForATable(t *testing.T) {
 	t.Parallel()
 	many := make([]string, 2000)
@@ -23,7 +24,7 @@ func TestArgumentsForATable(t *testing.T) {
 	long := strings.Repeat("n", 600)
 	for name, test := range map[string]struct {
 		args string
-		want any // decoded; nil: it is omitted
+		want any // decoded; nil means that the field is empty
 	}{
 		"plain": {`{"to":"bob","n":1.5,"ok":true,"none":null,"list":["a",{}],"line":"a\nb\t\"c\\"}`,
 			map[string]any{"to": "bob", "n": 1.5, "ok": true, "none": nil, "list": []any{"a", map[string]any{}},
@@ -57,7 +58,7 @@ func TestArgumentsForATable(t *testing.T) {
 			t.Errorf("%s: got %s, want %v, %v", name, a.Value, test.want, err)
 		}
 	}
-	// there is nothing to show
+	// these are rejected, so nothing can be shown
 	for _, args := range []string{`{"a":1,"a":2}`, `{"n":1` + strings.Repeat("0", 600) + `}`} {
 		_, _, refusal := newKeeper(t, &memory{}, approvals.Options{}).Create(t.Context(), request(args))
 		if refusal == nil || refusal.Reason != "AMBIGUOUS_ARGUMENTS" {

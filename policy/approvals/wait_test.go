@@ -118,7 +118,7 @@ func TestFewWait(t *testing.T) {
 	})
 }
 
-// TestEventsGoOn: after a time without the store, the reader resumes at its cursor.
+// TestEventsGoOn: after an outage of the store, the reader resumes at its cursor.
 func TestEventsGoOn(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// person returns an approver whom an issuer vouches for.
+// person returns an approver who is authenticated by an issuer.
 func person(user string, groups ...string) approvals.Approver {
 	return approvals.Approver{User: user, Issuer: "corp", Groups: groups}
 }
@@ -26,7 +26,7 @@ func ruled(t *testing.T, o approvals.Options, rule approvals.AnswerRule) *approv
 	return k
 }
 
-// TestWhoMayAnswer: the rule in force judges the approver and the comment, of approvals and of denials.
+// TestWhoMayAnswer: the current rule checks the approver and the comment, for approvals and for denials.
 func TestWhoMayAnswer(t *testing.T) {
 	t.Parallel()
 	own := true
@@ -84,8 +84,8 @@ func TestWhoMayAnswer(t *testing.T) {
 	}
 }
 
-// TestSeveralAnswers: so many different people have to approve, and what all of them chose is remembered: for the
-// narrowest scope and the shortest time.
+// TestSeveralAnswers: the required number of different people must approve. The answer is remembered for the narrowest
+// scope and the shortest time that they chose.
 func TestSeveralAnswers(t *testing.T) {
 	t.Parallel()
 	always, once := approvals.Answer{Remember: approvals.Always}, approvals.Answer{}
@@ -141,8 +141,8 @@ func TestSeveralAnswers(t *testing.T) {
 	}
 }
 
-// TestTheRuleInForceDecides: one denial is enough, whatever the number of approvers. Once a rule requires no more
-// answers than there are, the next answer completes the approval, also one by the same person.
+// TestTheRuleInForceDecides: one denial is enough, however many approvers are required. If a new rule requires no more
+// answers than there are, the next answer completes the approval, even one of the same person.
 func TestTheRuleInForceDecides(t *testing.T) {
 	t.Parallel()
 	k := ruled(t, approvals.Options{}, approvals.AnswerRule{Answers: 3})
@@ -184,7 +184,7 @@ func TestRuleOfACall(t *testing.T) {
 	}
 }
 
-// TestEscalatedGroups: the further groups may answer from the moment at which the approval escalates.
+// TestEscalatedGroups: the further groups may answer from the moment the approval escalates.
 func TestEscalatedGroups(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {

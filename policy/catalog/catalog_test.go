@@ -79,7 +79,7 @@ func TestWhatIsSaidOfTools(t *testing.T) {
 	for capability, there := range map[string]bool{
 		"weather": true, "open": true, "bare": false, "dynamic": false, "secret": false, "unheard-of": false,
 	} {
-		// approvals need the arguments, too, and a discovery tool is allowed where others are not
+		// approvals need the arguments too, and a discovery tool is allowed even if others are not
 		if _, known := c.Tools(capability); known != there || c.DependsOnTool(capability) != (there ||
 			capability == "bare" || capability == "secret") {
 			t.Errorf("%s: known %v, heeded %v", capability, known, c.DependsOnTool(capability))
@@ -124,7 +124,7 @@ func TestLookingCostsNothing(t *testing.T) {
 	}
 }
 
-// TestAChangedToolDrifts, until its new version is accepted, on all replicas.
+// TestAChangedToolDrifts: a changed tool drifts, on all replicas, until its new version is accepted.
 func TestAChangedToolDrifts(t *testing.T) {
 	t.Parallel()
 	store := &memory{}
@@ -162,12 +162,12 @@ func TestAChangedToolDrifts(t *testing.T) {
 	want(t, a, "at once", "x", "y!")
 	b.Read(t.Context())
 	want(t, b, "on the other replica", "x", "y!")
-	// A starting replica knows it before it serves.
+	// A replica that starts detects the drift before it serves.
 	fresh := catalog.New(catalog.Options{Store: store, Rules: store})
 	fresh.Replace(static(tool(t, "x", "another", "n"), tool(t, "y", "one", "m")))
 	fresh.Read(t.Context())
 	want(t, fresh, "a new replica", "x", "y!")
-	// A tool that returns to the accepted version has not drifted.
+	// A tool that returns to its accepted version no longer drifts.
 	a.Replace(static(tool(t, "x", "one", "n"), tool(t, "y", "one", "n")))
 	want(t, a, "back again", "x!", "y")
 }
@@ -186,7 +186,7 @@ func TestDriftGuardMayBeOff(t *testing.T) {
 	}
 }
 
-// TestAGoneToolLosesItsRules, before the manifest without it is applied.
+// TestAGoneToolLosesItsRules: the rules of a removed tool are deleted before the manifest without it is applied.
 func TestAGoneToolLosesItsRules(t *testing.T) {
 	t.Parallel()
 	store := &memory{}
@@ -208,7 +208,7 @@ func TestAGoneToolLosesItsRules(t *testing.T) {
 	if got := store.lost(); !slices.Equal(got, []string{"weather y"}) {
 		t.Errorf("lost %q", got)
 	}
-	// A tool that was removed while no replica ran is gone at the next start.
+	// A tool that was removed while no replica was running is detected at the next start.
 	next := catalog.New(catalog.Options{Store: store, Rules: store})
 	next.Replace(static(tool(t, "z", "one", "n")))
 	next.Read(t.Context())
@@ -223,7 +223,7 @@ func TestAGoneToolLosesItsRules(t *testing.T) {
 	}
 }
 
-// TestAbsentToolsAreBounded: a capability that lists ever new tools does not evict accepted ones. At the bound a new
+// TestAbsentToolsAreBounded: a capability that lists ever new tools does not evict accepted ones. At the limit, a new
 // tool counts as changed.
 func TestAbsentToolsAreBounded(t *testing.T) {
 	t.Parallel()
@@ -250,8 +250,8 @@ func TestAbsentToolsAreBounded(t *testing.T) {
 	want(t, c, "accepted", "first-0!", "first-1", "unseen")
 }
 
-// TestAToolThatIsElsewhereIsNotGone: while backends are replaced it keeps its rules and its accepted hash, until no
-// backend has it.
+// TestAToolThatIsElsewhereIsNotGone: while backends are being replaced, a tool keeps its rules and its accepted hash
+// until no backend has it.
 func TestAToolThatIsElsewhereIsNotGone(t *testing.T) {
 	t.Parallel()
 	store := &memory{}
@@ -286,7 +286,7 @@ func TestAToolThatIsElsewhereIsNotGone(t *testing.T) {
 	}
 }
 
-// TestWithoutTheStore: manifests are used unchecked, and compared later.
+// TestWithoutTheStore: without the store, manifests are used unchecked, and compared later.
 func TestWithoutTheStore(t *testing.T) {
 	t.Parallel()
 	store := &memory{}
@@ -306,7 +306,7 @@ func TestWithoutTheStore(t *testing.T) {
 	want(t, c, "it is back", "x!")
 }
 
-// TestTheStoreIsEmptied: replicas restore the accepted hashes that they know.
+// TestTheStoreIsEmptied: replicas restore the accepted hashes in an emptied store.
 func TestTheStoreIsEmptied(t *testing.T) {
 	t.Parallel()
 	store := &memory{}

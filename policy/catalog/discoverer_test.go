@@ -14,8 +14,8 @@ import (
 	"github.com/capgate/capgate/policy/catalog"
 )
 
-// TestAReplicaStarts: it discovers tools unless another replica has just done so, as the backends may have changed
-// while all replicas were stopped.
+// TestAReplicaStarts: a replica that starts discovers tools unless another replica has just done so, because the
+// backends may have changed while all replicas were stopped.
 func TestAReplicaStarts(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
@@ -65,7 +65,7 @@ func TestAReplicaStarts(t *testing.T) {
 			t.Errorf("it became healthy again: asked %d times more", asked.Load()-before)
 		}
 		before = asked.Load()
-		for range 10 { // all of them; one discovery now, and one later
+		for range 10 { // one discovery now for all of them, and one later
 			d.Changed("weather")
 		}
 		d.Healthy("weather", false)
@@ -81,7 +81,7 @@ func TestAReplicaStarts(t *testing.T) {
 		}
 		<-time.After(time.Minute)
 		before = asked.Load()
-		for range 8 { // some are looked at at once, the others together
+		for range 8 { // some are noticed at once, the others together
 			d.Changed("weather")
 			<-time.After(100 * time.Millisecond)
 		}
@@ -114,13 +114,13 @@ func discovering(t *testing.T, call func() []byte, test func(*catalog.Discoverer
 	running.Wait()
 }
 
-// dynamic returns a capability whose tools are discovered each hour.
+// dynamic returns a capability whose tools are discovered every hour.
 func dynamic() catalog.Declaration {
 	return catalog.Declaration{Manifest: &manifest.Manifest{ID: "weather", Dynamic: true, DiscoveryTool: "list_tools"},
 		Discovery: catalog.Discovery{Interval: time.Hour}}
 }
 
-// TestAChangeDuringADiscovery: another discovery follows, as this one may not have the change.
+// TestAChangeDuringADiscovery: a change during a discovery starts another one, because the result may not include it.
 func TestAChangeDuringADiscovery(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
@@ -142,7 +142,7 @@ func TestAChangeDuringADiscovery(t *testing.T) {
 	})
 }
 
-// TestEndlessChanges: a server that says again and again that its tools have changed does not defer their discovery.
+// TestEndlessChanges: a server that keeps announcing changes of its tools does not postpone their discovery.
 func TestEndlessChanges(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
@@ -162,7 +162,7 @@ func TestEndlessChanges(t *testing.T) {
 	})
 }
 
-// TestADiscoveryThatPanics: it is made again after a while.
+// TestADiscoveryThatPanics: a discovery that panics is repeated after a while.
 func TestADiscoveryThatPanics(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
@@ -185,7 +185,8 @@ func TestADiscoveryThatPanics(t *testing.T) {
 	})
 }
 
-// TestAManifestDuringADiscovery: a discovery for the former manifest changes nothing, and deletes no rules.
+// TestAManifestDuringADiscovery: the result of a discovery for an earlier manifest changes nothing, and deletes no
+// rules.
 func TestAManifestDuringADiscovery(t *testing.T) {
 	t.Parallel()
 	store := &memory{}
@@ -206,7 +207,7 @@ func TestAManifestDuringADiscovery(t *testing.T) {
 	}
 }
 
-// TestADiscoveryWithoutTheStore: new tools are known, and a tool that is gone stays, as its rules cannot be deleted.
+// TestADiscoveryWithoutTheStore: new tools are added, and a removed tool stays, because its rules cannot be deleted.
 func TestADiscoveryWithoutTheStore(t *testing.T) {
 	t.Parallel()
 	store, answer := &memory{}, ""
@@ -241,7 +242,8 @@ func TestADiscoveryWithoutTheStore(t *testing.T) {
 	}
 }
 
-// TestAManifestBecomesDynamic: the fleet is healthy already, without another event.
+// TestAManifestBecomesDynamic: a manifest that becomes dynamic starts a discovery although the fleet is already
+// healthy.
 func TestAManifestBecomesDynamic(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {

@@ -21,14 +21,14 @@ import (
 
 var errUnavailable = errors.New("unavailable")
 
-// memory is a catalog.Store and catalog.Rules in memory. The zero value is usable.
+// memory is a catalog.Store and catalog.Rules in memory. The zero value is ready to use.
 type memory struct {
 	mu          sync.Mutex
 	unavailable bool
 	stuck       bool // rules cannot be deleted
 	now         changefeed.Position
 	shared      map[string]*catalog.Record
-	changed     map[string]uint64 // by capability, the version of its last change
+	changed     map[string]uint64 // version of the last change, by capability
 	turns       map[string]*turn
 	forgotten   []string // "capability tool"
 	followers   []func()
@@ -57,7 +57,7 @@ func (m *memory) of(capability string) *catalog.Record {
 	return s
 }
 
-// note notes that a capability has changed.
+// note records a change of a capability.
 func (m *memory) note(capability string) {
 	if m.now.Epoch == "" {
 		m.epochs++
@@ -209,7 +209,7 @@ func (m *memory) set(change func()) {
 	change()
 }
 
-// lose empties the store, as a Redis that restarted without data.
+// lose empties the store, like a Redis that restarts without data.
 func (m *memory) lose() {
 	m.set(func() { m.now, m.shared, m.changed, m.turns = changefeed.Position{}, nil, nil, nil })
 }
@@ -220,7 +220,7 @@ func (m *memory) lost() []string {
 	return slices.Sorted(slices.Values(m.forgotten))
 }
 
-// tool returns a tool with one property of that name.
+// tool returns a tool with one property.
 func tool(t testing.TB, name, description, property string) manifest.Tool {
 	t.Helper()
 	schema, err := toolschema.Compile(

@@ -11,11 +11,11 @@ import (
 	"github.com/capgate/capgate/policy/catalog"
 )
 
-// versions are the stored versions of the tools of a capability.
+// versions holds the stored versions of a capability's tools.
 type versions struct {
 	mu    sync.Mutex
 	all   map[string]catalog.Version
-	loads chan struct{} // held while versions are loaded; nil: they are loaded at once
+	loads chan struct{} // optional; holds a value while versions are loaded
 }
 
 func (v *versions) Save(_ context.Context, _ string, some map[string]catalog.Version) error {
@@ -35,8 +35,8 @@ func (v *versions) Load(context.Context, string, []string) (map[string]catalog.V
 	return maps.Clone(v.all), nil
 }
 
-// TestVersionsOfADriftedTool: what operators compare with the tool is its accepted version, however long it has
-// drifted, and its new version from its acceptance on.
+// TestVersionsOfADriftedTool: operators compare a drifted tool with its accepted version, however long ago that was
+// accepted, and with the new version once it is accepted.
 func TestVersionsOfADriftedTool(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
@@ -78,7 +78,7 @@ func TestVersionsOfADriftedTool(t *testing.T) {
 	})
 }
 
-// TestChangesAreOfTheVersionsAsTheyAre: the change of a newer version is unknown until it was computed, and so is the
+// TestChangesAreOfTheVersionsAsTheyAre: the change of a newer version is unknown until it has been computed, as is the
 // change from a stored version that is not the accepted one.
 func TestChangesAreOfTheVersionsAsTheyAre(t *testing.T) {
 	t.Parallel()
@@ -100,7 +100,7 @@ func TestChangesAreOfTheVersionsAsTheyAre(t *testing.T) {
 		const from = "it has changed since its version was accepted"
 		changes("one", "")
 		changes("another", from+":\ndescription:\n+ another\n- one")
-		kept.loads <- struct{}{} // the stored versions are not there yet
+		kept.loads <- struct{}{} // the stored versions are not loaded yet
 		changes("a third", from+"; what has changed is not known here")
 		<-kept.loads
 		changes("a third", from+":\ndescription:\n+ a third\n- one")

@@ -34,7 +34,7 @@ func TestVerdictsExpire(t *testing.T) {
 	onBothForms(t, func(t *testing.T, start func(*server) extauthz.Config) {
 		began := newClock().Now()
 		for name, test := range map[string]struct {
-			evaluated, expires time.Duration // after the clock; 0: absent
+			evaluated, expires time.Duration // relative to the clock; 0 means absent
 			kept               time.Duration
 		}{
 			"never said":           {0, 0, 0},
@@ -81,7 +81,7 @@ func TestVerdictsExpire(t *testing.T) {
 	})
 }
 
-// raw serves one verdict, also an invalid one.
+// raw returns one verdict, which may be invalid.
 type raw struct {
 	openparallaxv1.UnimplementedShieldServiceServer
 	verdict *openparallaxv1.Verdict
@@ -122,7 +122,8 @@ func TestTimesInMilliseconds(t *testing.T) {
 	}
 }
 
-// An action that differs in a word is another one, and another tenant's verdict is not used.
+// TestWhatAVerdictIsKeptUnder: an action that differs in any field has its own verdict, and verdicts of other tenants
+// are not used.
 func TestWhatAVerdictIsKeptUnder(t *testing.T) {
 	t.Parallel()
 	onBothForms(t, func(t *testing.T, start func(*server) extauthz.Config) {
@@ -149,15 +150,15 @@ func TestWhatAVerdictIsKeptUnder(t *testing.T) {
 			}
 		}
 		other := *first
-		other.User, other.Agent, other.Session = "bob", "x", "y" // which Shield does not get
+		other.User, other.Agent, other.Session = "bob", "x", "y" // fields that Shield does not get
 		if !judge(t, s, &other, `{"a":1}`) {
 			t.Error("asked again for another user, whom Shield does not see")
 		}
 	})
 }
 
-// TestWordsThatRunTogether: an action whose concatenated words equal those of another action does not get its verdict.
-// A cached verdict is for arguments that were checked.
+// TestWordsThatRunTogether: an action does not get the verdict of another one whose concatenated fields are equal. A
+// cached verdict applies to the arguments that were checked.
 func TestWordsThatRunTogether(t *testing.T) {
 	t.Parallel()
 	c := serveGRPC(t, &server{answer: func(context.Context, question) (answer, error) {
@@ -199,7 +200,7 @@ func TestCacheIsBounded(t *testing.T) {
 	}
 }
 
-// Many concurrent calls with the same action cause one request.
+// TestOneQuestionForAll: many concurrent calls with the same action cause one request.
 func TestOneQuestionForAll(t *testing.T) {
 	t.Parallel()
 	onBothForms(t, func(t *testing.T, start func(*server) extauthz.Config) {
@@ -228,7 +229,7 @@ func TestOneQuestionForAll(t *testing.T) {
 	})
 }
 
-// Different actions are judged concurrently up to a bound; the others wait.
+// TestPlacesAreBounded: different actions are checked concurrently up to a limit. The others wait.
 func TestPlacesAreBounded(t *testing.T) {
 	t.Parallel()
 	onBothForms(t, func(t *testing.T, start func(*server) extauthz.Config) {
@@ -264,7 +265,7 @@ func TestPlacesAreBounded(t *testing.T) {
 	})
 }
 
-// A call after its deadline is rejected, whatever on_failure says, and its request is canceled.
+// TestWhoLeavesIsRefused: a call is rejected after its deadline, whatever on_failure says, and its request is canceled.
 func TestWhoLeavesIsRefused(t *testing.T) {
 	t.Parallel()
 	onBothForms(t, func(t *testing.T, start func(*server) extauthz.Config) {

@@ -55,7 +55,7 @@ func TestDecisions(t *testing.T) {
 	})
 }
 
-// Only the tool and its arguments leave the gateway.
+// TestWhatIsSent: only the tool and its arguments leave the gateway.
 func TestWhatIsSent(t *testing.T) {
 	t.Parallel()
 	onBothForms(t, func(t *testing.T, start func(*server) extauthz.Config) {
@@ -94,7 +94,7 @@ func TestWhatIsSent(t *testing.T) {
 	})
 }
 
-// Ambiguous arguments are not sent at all, and not repeated in errors.
+// TestArgumentsThatCannotBeJudged: ambiguous arguments are not sent, and not repeated in errors.
 func TestArgumentsThatCannotBeJudged(t *testing.T) {
 	t.Parallel()
 	onBothForms(t, func(t *testing.T, start func(*server) extauthz.Config) {
@@ -130,7 +130,7 @@ func TestArgumentsThatCannotBeJudged(t *testing.T) {
 	})
 }
 
-// Shield's texts are bounded, and contain nothing that moves a cursor or hides text.
+// TestReasonIsCleaned: Shield's texts are bounded, and contain no character that moves a cursor or hides text.
 func TestReasonIsCleaned(t *testing.T) {
 	t.Parallel()
 	onBothForms(t, func(t *testing.T, start func(*server) extauthz.Config) {

@@ -70,7 +70,7 @@ func (l *logged) String() string {
 	return l.text.String()
 }
 
-// A Shield that quotes the action does not get it into a log.
+// TestFailures: if a Shield quotes the action in its error, the log does not contain it.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	onBothForms(t, func(t *testing.T, start func(*server) extauthz.Config) {
@@ -121,7 +121,8 @@ func TestNobodyListens(t *testing.T) {
 	}, false)
 }
 
-// TestHostileHTTP: responses of an HTTP server that is not a Shield, or of an attacker that wants a call allowed.
+// TestHostileHTTP: responses of an HTTP server that is not a Shield, or of an attacker that tries to get a call
+// allowed.
 func TestHostileHTTP(t *testing.T) {
 	t.Parallel()
 	const allowed = `{"decision":"ALLOW"}`
@@ -170,7 +171,7 @@ func TestHostileHTTP(t *testing.T) {
 	}
 }
 
-// A server with neither protocol gives no verdict.
+// TestGarbage: a server that speaks neither protocol gives no verdict.
 func TestGarbage(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
@@ -227,7 +228,7 @@ func TestClientThatPanics(t *testing.T) {
 	}
 }
 
-// The log has one line when Shield is lost, and one when it answers again.
+// TestOutageIsLoggedOnce: the log has one line when Shield is lost, and one when it responds again.
 func TestOutageIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	onBothForms(t, func(t *testing.T, start func(*server) extauthz.Config) {

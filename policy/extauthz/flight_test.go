@@ -11,7 +11,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// aboard waits until n callers wait for the one pending request.
+// aboard waits until n callers wait for the pending request.
 func (f *flights) aboard(t *testing.T, n int) {
 	t.Helper()
 	check.Holds(t, fmt.Sprint(n, " callers to wait"), func() bool {
@@ -31,7 +31,8 @@ func newFlights() (*flights, *lease) {
 		&lease{onEnd: func() {}}
 }
 
-// A caller that leaves does not end the request for the others; all of them get the same response, also an error.
+// TestFlight: a caller that leaves does not end the request for the others. All of them get the same response, which
+// may be an error.
 func TestFlight(t *testing.T) {
 	t.Parallel()
 	f, l := newFlights()
@@ -71,7 +72,7 @@ func TestFlight(t *testing.T) {
 	}
 }
 
-// When the last caller leaves the request is canceled, and the next caller sends another one.
+// TestFlightEndsWithTheLast: when the last caller leaves, the request is canceled. The next caller sends another one.
 func TestFlightEndsWithTheLast(t *testing.T) {
 	t.Parallel()
 	f, l := newFlights()
@@ -97,7 +98,7 @@ func TestFlightEndsWithTheLast(t *testing.T) {
 	check.Received(t, ended, "the question that everyone left to end")
 }
 
-// TestEndOfAFormerFlight: the end of a request that everyone has left is not the end of the one after it.
+// TestEndOfAFormerFlight: the end of a request that all callers have left does not end the next one.
 func TestEndOfAFormerFlight(t *testing.T) {
 	t.Parallel()
 	f, l := newFlights()

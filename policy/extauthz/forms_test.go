@@ -32,7 +32,7 @@ type question struct {
 	headers          map[string][]string
 }
 
-// answer is its response: the decision as in the HTTP form, and the times.
+// answer is the response of a Shield: the decision as in the HTTP form, and the times.
 type answer struct {
 	decision           string
 	reasoning, hash    string
@@ -63,7 +63,7 @@ func (s *server) questions() []question {
 	return append([]question(nil), s.asked...)
 }
 
-// onBothForms runs a test on a Shield's gRPC form and on its HTTP form. start starts one.
+// onBothForms runs a test with the gRPC form and the HTTP form of a Shield. start starts one.
 func onBothForms(t *testing.T, test func(t *testing.T, start func(*server) extauthz.Config)) {
 	for name, start := range map[string]func(*testing.T, *server, *tls.Certificate) extauthz.Config{"grpc": serveGRPC,
 		"http": serveHTTP} {
@@ -74,13 +74,13 @@ func onBothForms(t *testing.T, test func(t *testing.T, start func(*server) extau
 	}
 }
 
-// grpcServer is the gRPC form.
+// grpcServer serves the gRPC form.
 type grpcServer struct {
 	openparallaxv1.UnimplementedShieldServiceServer
 	server *server
 }
 
-// numbers are the decisions on the wire, and an unknown one.
+// numbers maps decisions to their numbers on the wire, with one that is unknown.
 var numbers = map[string]openparallaxv1.VerdictDecision{"ALLOW": 1, "BLOCK": 2, "ESCALATE": 3, "MAYBE": 7}
 
 func (g grpcServer) Evaluate(ctx context.Context, r *openparallaxv1.EvaluateRequest) (
@@ -120,7 +120,7 @@ func serveGRPC(t *testing.T, s *server, cert *tls.Certificate) extauthz.Config {
 	return extauthz.Config{Name: "main", Address: ln.Addr().String(), Timeout: check.Patience, Cache: 100}
 }
 
-// serveHTTP returns the HTTP form, with strict checks of requests.
+// serveHTTP serves the HTTP form, with strict checks of requests.
 func serveHTTP(t *testing.T, s *server, cert *tls.Certificate) extauthz.Config {
 	t.Helper()
 	hs := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

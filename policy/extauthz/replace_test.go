@@ -38,13 +38,13 @@ func (w *watched) Accept() (net.Conn, error) {
 
 func (c *watchedConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
-	if err != nil { // also a reset: the last PING acknowledgement may be unread
+	if err != nil { // including a reset: the last PING acknowledgement may be unread
 		c.once.Do(func() { c.closed <- struct{}{} })
 	}
 	return n, err
 }
 
-// A removed shield responds to pending requests, and then its connection is closed.
+// TestReplace: a removed Shield answers its pending requests, and then its connection is closed.
 func TestReplace(t *testing.T) {
 	t.Parallel()
 	asked, release := make(chan struct{}), make(chan struct{})
@@ -124,7 +124,7 @@ func TestReplace(t *testing.T) {
 	}
 }
 
-// lingering is a client whose requests end only after they are released, also if they are canceled.
+// lingering is a client whose requests end only when they are released, even if they are canceled.
 type lingering struct {
 	extauthz.Client
 	asked, release, closed chan struct{}
@@ -141,7 +141,7 @@ func (l *lingering) Close() {
 	close(l.closed)
 }
 
-// TestReplaceBelowARequest: a client is closed after its last request has ended, even one that its calls have left.
+// TestReplaceBelowARequest: a client is closed after its last request has ended, even if the callers have left.
 func TestReplaceBelowARequest(t *testing.T) {
 	t.Parallel()
 	l := &lingering{asked: make(chan struct{}), release: make(chan struct{}), closed: make(chan struct{})}
@@ -170,7 +170,7 @@ func TestReplaceBelowARequest(t *testing.T) {
 	s.Close()
 }
 
-// Concurrent calls and changes: each call is judged by one of the shields.
+// TestReplaceWhileCalled: while Shields are replaced, each concurrent call is checked by one of them.
 func TestReplaceWhileCalled(t *testing.T) {
 	t.Parallel()
 	onBothForms(t, func(t *testing.T, start func(*server) extauthz.Config) {

@@ -20,7 +20,7 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// logs are an access log and an audit log that a test reads.
+// logs is an access log and an audit log whose lines a test reads.
 type logs struct {
 	recorder *telemetry.Recorder
 	access   *telemetry.AccessLog
@@ -67,8 +67,8 @@ func ended(code uint32) (*filter.Call, *filter.Result) {
 	}}
 }
 
-// TestRecord: one record of a call, with its backend, its bytes and its time, and the tool's outcome where it ended
-// well.
+// TestRecord: a call has one record, with its backend, bytes and times. If it succeeded, the record also has the
+// outcome of its tool.
 func TestRecord(t *testing.T) {
 	t.Parallel()
 	for code, outcome := range map[uint32]string{0: `"outcome":"success"`, 5: `"code":"NOT_FOUND"`} {
@@ -104,7 +104,7 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// TestQuiet: of calls that were shed some are only counted. Their places in the audit log are given back.
+// TestQuiet: if Quiet reports true, shed calls are only counted, and their places in the audit log are released.
 func TestQuiet(t *testing.T) {
 	t.Parallel()
 	l, err := newLogs()
@@ -123,7 +123,7 @@ func TestQuiet(t *testing.T) {
 	}
 }
 
-// TestPlaces: the audit log has room for two calls, and each call that is shed gives its place to the next one.
+// TestPlaces: the audit log has room for two calls. Each call that is shed releases its place for the next one.
 func TestPlaces(t *testing.T) {
 	t.Parallel()
 	l, err := newLogs()

@@ -13,7 +13,7 @@ import (
 	"github.com/capgate/capgate/router/affinity"
 )
 
-// resolver has one answer, from memory or from the store.
+// resolver always returns the same answer, from the cache or from the store.
 type resolver struct {
 	answer affinity.Answer
 	known  bool
@@ -43,7 +43,7 @@ func pass(t check.TB, f affinityfilter.Filter, c *filter.Call, stream *filtertes
 	return step
 }
 
-// TestPin: a call of a session gets its pin, whether that is known or has to be asked for.
+// TestPin: a call of a session gets the session's pin, whether it is cached or has to be fetched.
 func TestPin(t *testing.T) {
 	t.Parallel()
 	for _, known := range []bool{true, false} {
@@ -57,7 +57,7 @@ func TestPin(t *testing.T) {
 	}
 }
 
-// TestRefused: a session whose backend is gone is rejected as the resolver says.
+// TestRefused: a session whose backend is gone is rejected with the resolver's refusal.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	gone := &call.Refusal{Kind: call.Unavailable, Reason: "SESSION_LOST"}
@@ -71,7 +71,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestDirected: a call that has to go elsewhere in this attempt is not looked up.
+// TestDirected: if the attempt is directed to a backend, the session is not looked up.
 func TestDirected(t *testing.T) {
 	t.Parallel()
 	c, stream := filtertest.NewCall()
@@ -83,7 +83,7 @@ func TestDirected(t *testing.T) {
 	}
 }
 
-// Without a session or an artifact a call may go to any backend. With a session it has a pin.
+// A call without a session or an artifact may go to any backend. A call of a session is pinned.
 func Example() {
 	c, stream := filtertest.NewCall()
 	c.Fleet = fleet()

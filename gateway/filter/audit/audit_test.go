@@ -7,7 +7,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/filtertest"
 )
 
-// places is a log with so many places.
+// places is an audit log with a number of free places.
 type places int
 
 func (p *places) Reserve() bool {
@@ -15,7 +15,7 @@ func (p *places) Reserve() bool {
 	return *p >= 0
 }
 
-// A log with one place takes one call. The next one is rejected.
+// A log with one place accepts one call. The next one is rejected.
 func Example() {
 	left := places(1)
 	f := audit.New(&left)

@@ -17,7 +17,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/filtertest"
 )
 
-// store knows one credential, and what is in memory of it.
+// store accepts one credential, which it may have in its cache.
 type store struct {
 	cached bool
 	asked  chan tenant.Credentials
@@ -62,7 +62,7 @@ func reason(c *filter.Call) string {
 	return ""
 }
 
-// TestCredentials: one credential at most, which goes no further, whether it is good or not.
+// TestCredentials: a call has at most one credential, which is not forwarded, whether it is valid or not.
 func TestCredentials(t *testing.T) {
 	t.Parallel()
 	empty := map[string]bool{"another scheme": true, "an empty token": true, "an empty key": true}
@@ -111,7 +111,7 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// TestLookup: a call waits where memory does not know its credential. One that ends meanwhile ends the lookup.
+// TestLookup: a call waits if its credential is not cached, and then has the result of the lookup.
 func TestLookup(t *testing.T) {
 	t.Parallel()
 	for credential, want := range map[string]string{"cg_good": "", "cg_bad": "CREDENTIAL_INVALID"} {
@@ -135,7 +135,7 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-// TestArrival: a caller whom a front door has authenticated is not authenticated again.
+// TestArrival: a call whose caller a front door has authenticated is not authenticated again.
 func TestArrival(t *testing.T) {
 	t.Parallel()
 	f := newFilter(t, &store{}, nil)
@@ -151,7 +151,7 @@ func TestArrival(t *testing.T) {
 	}
 }
 
-// TestWait: a front door's lookup ends with its context.
+// TestWait: a front door can wait for a lookup.
 func TestWait(t *testing.T) {
 	t.Parallel()
 	callers := authenticate.NewCallers(&store{asked: make(chan tenant.Credentials, 1)}, nil)
@@ -164,8 +164,8 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// TestSettingsLeadToMetrics: the settings of a tenant hold the metrics that its last call found, and a call without
-// settings finds its own.
+// TestSettingsLeadToMetrics: a tenant's settings hold the metrics that its last call found. A call without settings
+// looks them up itself.
 func TestSettingsLeadToMetrics(t *testing.T) {
 	t.Parallel()
 	first, second := new(telemetry.TenantMetrics), new(telemetry.TenantMetrics)
@@ -198,7 +198,7 @@ func TestSettingsLeadToMetrics(t *testing.T) {
 	}
 }
 
-// Example: without tenants every call is of the only one, and a credential is not looked at.
+// Example: without tenants, every call belongs to the default tenant, and credentials are ignored.
 func Example() {
 	callers := authenticate.NewCallers(nil, nil)
 	defer callers.Close()

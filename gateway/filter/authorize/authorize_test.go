@@ -19,14 +19,14 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// decider says the same of all calls.
+// decider returns the same decision for all calls.
 type decider struct {
 	verdict call.Verdict
-	known   bool // from memory
+	known   bool // the decision is cached
 	refusal *call.Refusal
 }
 
-// slowDecider takes a time for each decision.
+// slowDecider needs some time for each decision.
 type slowDecider struct {
 	decider
 	takes time.Duration
@@ -49,7 +49,7 @@ func (decider) DependsOnTool(string) bool                     { return false }
 func (decider) Schema(_, _ string) (*toolschema.Schema, bool) { return nil, false }
 func (decider) Credentials(string) *credentials.Names         { return nil }
 
-// approver has one approval, "a1", which somebody has granted.
+// approver has one granted approval, "a1".
 type approver struct {
 	used     bool
 	released chan struct{}
@@ -77,7 +77,7 @@ func (*approver) Wait(ctx context.Context, _, _ string) (approvals.Approval, err
 	return approvals.Approval{}, ctx.Err()
 }
 
-// toolCall returns a call of a tool whose message was read.
+// toolCall returns a call of a tool whose message has been read.
 func toolCall(headers ...string) (*filter.Call, *filtertest.Stream) {
 	c, stream := filtertest.NewCall(headers...)
 	c.Info = call.Call{Tenant: "acme", Capability: "mail", Tool: "send", Method: call.Invoke}
@@ -85,7 +85,7 @@ func toolCall(headers ...string) (*filter.Call, *filtertest.Stream) {
 	return c, stream
 }
 
-// pass has a call pass, and waits with it.
+// pass runs the filter for a call until it no longer waits.
 func pass(t check.TB, f *authorize.Filter, c *filter.Call, stream *filtertest.Stream) (filter.Step, *authorize.State) {
 	s := &authorize.State{}
 	step := f.Admit(c, s)
@@ -106,7 +106,7 @@ func TestVerdicts(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		decider decider
-		reason  string // empty means it may run
+		reason  string // empty means that the call may run
 	}{
 		"allowed from memory":  {decider{call.Allow, true, nil}, ""},
 		"blocked from memory":  {decider{call.Block, true, nil}, "TOOL_BLOCKED"},
@@ -131,7 +131,7 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// TestApproval: a call redeems the approval that it names, and gives it back if no backend got the call.
+// TestApproval: a call redeems the approval that it names. If no backend received the call, the approval is released.
 func TestApproval(t *testing.T) {
 	t.Parallel()
 	for _, started := range []bool{false, true} {
@@ -159,14 +159,14 @@ func TestApproval(t *testing.T) {
 	}
 }
 
-// TestWaitAfterASlowDecision: a call waits for a person until half a second before its deadline, or for three quarters
-// of its time if its client says nothing, however long the decision takes before.
+// TestWaitAfterASlowDecision: a call waits for approval until half a second before its deadline, or, if its client
+// states no wait, for three quarters of its time, however long the decision took.
 func TestWaitAfterASlowDecision(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		headers []string
 		takes   time.Duration
-		want    time.Duration // from the call's begin until it is rejected
+		want    time.Duration // from the begin of the call to its rejection
 	}{
 		"at once":            {[]string{"x-approval-wait", "60"}, 0, 9500 * time.Millisecond},
 		"slow":               {[]string{"x-approval-wait", "60"}, 3 * time.Second, 9500 * time.Millisecond},
@@ -193,8 +193,8 @@ func TestWaitAfterASlowDecision(t *testing.T) {
 	}
 }
 
-// TestUsedApprovalOfAKey: a repeat with an idempotency key goes on with an approval that its first call has used. What
-// becomes of it then is not decided here.
+// TestUsedApprovalOfAKey: a repeat with an idempotency key passes with the approval that its first call has used.
+// Whether it may run is decided later.
 func TestUsedApprovalOfAKey(t *testing.T) {
 	t.Parallel()
 	for _, keyed := range []bool{false, true} {
@@ -209,13 +209,13 @@ func TestUsedApprovalOfAKey(t *testing.T) {
 	}
 }
 
-// TestEndedWhileItIsChecked: an approval that was redeemed for a call that has ended is given back.
+// TestEndedWhileItIsChecked: an approval that is redeemed for a call that has already ended is released.
 func TestEndedWhileItIsChecked(t *testing.T) {
 	t.Parallel()
 	a := &approver{released: make(chan struct{})}
 	f, memory := newFilter(decider{call.Ask, true, nil}, a)
 	c, stream := toolCall("x-approval-id", "a1")
-	stream.End() // before the answer
+	stream.End() // before the approver responds
 	if step := f.Admit(c, &authorize.State{}); step != filter.Wait {
 		t.Fatalf("step %d", step)
 	}
@@ -225,7 +225,7 @@ func TestEndedWhileItIsChecked(t *testing.T) {
 	}
 }
 
-// A call that needs an approval is rejected with the id of the one that a person may grant now.
+// A call that requires approval is rejected with the id of its pending approval.
 func Example() {
 	f, _ := newFilter(decider{call.Ask, true, nil}, &approver{})
 	defer f.Close()

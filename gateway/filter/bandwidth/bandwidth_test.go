@@ -18,13 +18,13 @@ import (
 	"github.com/capgate/capgate/internal/testkit/filtertest"
 )
 
-// newFilter makes a filter of a relay that has no connections.
+// newFilter returns a filter of a relay without connections.
 func newFilter() (f *bandwidth.Filter, end func()) {
 	f, r := filterOf(nil, nil)
 	return f, r.Close
 }
 
-// filterOf makes a filter of a relay that asks h.
+// filterOf returns a filter of a relay with the Handler h.
 func filterOf(h relay.Handler, replicas func() int) (*bandwidth.Filter, *relay.Relay) {
 	metrics, err := telemetry.NewMetrics(prometheus.NewRegistry(), telemetry.MetricsConfig{})
 	if err != nil {
@@ -36,7 +36,7 @@ func filterOf(h relay.Handler, replicas func() int) (*bandwidth.Filter, *relay.R
 	return f, r
 }
 
-// taker is the Handler of a relay whose calls are all a group's. It takes a message of each.
+// taker is the Handler of a relay whose calls all belong to one group. It reads one message of each.
 type taker struct {
 	relay.Handler
 	group *relay.Group
@@ -50,7 +50,7 @@ func (h *taker) Headers(s *relay.Stream) {
 func (*taker) Message(s *relay.Stream, _ relay.Message) { s.Reply(nil) }
 func (*taker) Done(*relay.Stream, *relay.Result)        {}
 
-// bring has a tenant bring so many bytes. The filter is that of the relay.
+// bring makes a tenant send a number of bytes through a relay, and returns the relay's filter and the tenant's group.
 func bring(t *testing.T, replicas func() int, settings *tenant.Settings, bytes int) (*bandwidth.Filter, *relay.Group) {
 	t.Helper()
 	h := &taker{}
@@ -68,7 +68,7 @@ func bring(t *testing.T, replicas func() int, settings *tenant.Settings, bytes i
 	return f, h.group
 }
 
-// TestFarBehind: a tenant that has brought far too much makes no new call, unless that is only counted.
+// TestFarBehind: calls of a tenant far over its rate are rejected, unless the limit is a shadow limit.
 func TestFarBehind(t *testing.T) {
 	t.Parallel()
 	for shadow, want := range map[bool]filter.Step{false: filter.Stop, true: filter.Continue} {
@@ -81,7 +81,7 @@ func TestFarBehind(t *testing.T) {
 	}
 }
 
-// TestShareOfAReplica: each of the replicas lets a tenant bring its share.
+// TestShareOfAReplica: each replica grants a tenant its share of the rate.
 func TestShareOfAReplica(t *testing.T) {
 	t.Parallel()
 	settings := &tenant.Settings{ID: "acme", Limits: tenant.Limits{BytesPerSecond: 4}}
@@ -91,7 +91,7 @@ func TestShareOfAReplica(t *testing.T) {
 	}
 }
 
-// TestLimitsOfTheOnlyTenant hold for what it has brought already, as soon as they change.
+// TestLimitsOfTheOnlyTenant: a change of the limits applies at once, also to bytes that were sent before.
 func TestLimitsOfTheOnlyTenant(t *testing.T) {
 	t.Parallel()
 	f, g := bring(t, nil, &tenant.Settings{ID: tenant.Default, Limits: tenant.Limits{BytesPerSecond: 1}}, 1000)
@@ -104,7 +104,7 @@ func TestLimitsOfTheOnlyTenant(t *testing.T) {
 	}
 }
 
-// TestArtifactsAreLimited in both directions, and nothing else is by their size.
+// TestArtifactsAreLimited: the size of artifacts is limited in both directions, and that of other calls is not.
 func TestArtifactsAreLimited(t *testing.T) {
 	t.Parallel()
 	f, end := newFilter()
@@ -126,7 +126,7 @@ func callOf(settings *tenant.Settings) (*filter.Call, *filtertest.Stream) {
 	return c, stream
 }
 
-// TestOneGroupForATenant: all streams of a tenant share a group, and other tenants have others.
+// TestOneGroupForATenant: all streams of a tenant share one group, and other tenants have groups of their own.
 func TestOneGroupForATenant(t *testing.T) {
 	t.Parallel()
 	f, end := newFilter()
@@ -147,8 +147,8 @@ func TestOneGroupForATenant(t *testing.T) {
 	}
 }
 
-// TestFlowsAreDropped: when there are too many tenants, each gets a new group, also if its settings are the same. So it
-// does in another gateway.
+// TestFlowsAreDropped: if there are too many tenants, each gets a new group, even with the same settings. Two filters
+// never share a group.
 func TestFlowsAreDropped(t *testing.T) {
 	t.Parallel()
 	f, end := newFilter()
@@ -171,7 +171,7 @@ func TestFlowsAreDropped(t *testing.T) {
 	}
 }
 
-// TestMemory: a call is charged to its tenant, and rejected where that has no room.
+// TestMemory: a call is charged to its tenant, and rejected if the tenant has no memory left.
 func TestMemory(t *testing.T) {
 	t.Parallel()
 	f, end := newFilter()
@@ -186,7 +186,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestUnlimited: without tenants and limits the relay counts nothing, until there are limits.
+// TestUnlimited: without tenants and limits, the relay does not count. It counts as soon as a limit is set.
 func TestUnlimited(t *testing.T) {
 	t.Parallel()
 	f, end := newFilter()
@@ -201,13 +201,14 @@ func TestUnlimited(t *testing.T) {
 	}
 }
 
-// A tenant's artifacts may have a mebibyte. The relay is told so, with room for what is around the bytes in messages.
+// The tenant's artifacts may have one mebibyte. The relay's limit is higher, because messages contain more than the
+// bytes of the artifact.
 func Example() {
 	f, end := newFilter()
 	defer end()
 	settings := &tenant.Settings{ID: "acme", Limits: tenant.Limits{ArtifactSize: 1 << 20}}
 	c, stream := callOf(settings)
-	c.Principal.Metrics = nil // nothing counts here
+	c.Principal.Metrics = nil // no metrics
 	s := &bandwidth.State{}
 	f.Admit(c, s)
 	fmt.Println(stream.Limits.Bytes > 1<<20, f.Exceeded(c, s, relay.TooManyBytes))

@@ -25,7 +25,7 @@ func TestWellFormed(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*filter.Call, *filtertest.Stream)
 		reason string
-		always bool // also where messages may have any encoding
+		always bool // applies to methods with any encoding, too
 	}{
 		"good": {func(*filter.Call, *filtertest.Stream) {}, "", true},
 		"no method": {func(c *filter.Call, _ *filtertest.Stream) {
@@ -91,7 +91,7 @@ func TestRestrict(t *testing.T) {
 	if r := checks.Restrict(c); r != nil || s.Fields[filter.SessionHeader][0] != "signed" {
 		t.Errorf("%q, %v", reason(r), s.Fields)
 	}
-	c.Principal.Only.Session = "" // the URL is of no session, and neither is its call
+	c.Principal.Only.Session = "" // a URL without a session removes the session of the call
 	if r := checks.Restrict(c); r != nil || len(s.Fields[filter.SessionHeader]) > 0 {
 		t.Errorf("%q, %v", reason(r), s.Fields)
 	}
@@ -101,7 +101,7 @@ func TestRestrict(t *testing.T) {
 	}
 }
 
-// A tenant's call may name only artifacts that the tenant has. They are read in the arguments.
+// TestArtifacts: a call may name only artifacts of its tenant. Their ids are read from the message.
 func TestArtifacts(t *testing.T) {
 	t.Parallel()
 	c, _ := filtertest.NewCall()
@@ -114,7 +114,7 @@ func TestArtifacts(t *testing.T) {
 	}
 }
 
-// The client's deadline counts, up to the fleet's.
+// The client's deadline applies, up to the fleet's.
 func Example() {
 	c, s := filtertest.NewCall("grpc-timeout", "250m")
 	c.Info.Method = call.Invoke

@@ -17,8 +17,8 @@ func (relayed) Traits() router.Traits { return router.Traits{Relayed: true} }
 
 func (relayed) Same(router.Protocol) bool { return true }
 
-// TestFeature: features of an MCP server are called by front doors that serve features alone, whatever the protocol.
-// Callers never list them. Other capabilities have none.
+// TestFeature: only front doors that serve features call the features of an MCP server, whatever the protocol, and
+// callers never list them. Other capabilities have no features.
 func TestFeature(t *testing.T) {
 	t.Parallel()
 	servers := filtertest.Fleet(router.FleetConfig{Backends: router.Addrs("a:1"), Protocol: relayed{}})

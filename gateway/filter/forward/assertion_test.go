@@ -19,7 +19,7 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// asserting returns a call of ann whose fleet wants assertions.
+// asserting returns a call of ann whose fleet requires assertions.
 func asserting(upstream *relay.Upstream) (*filter.Call, *filtertest.Stream) {
 	c, stream := picked(call.Invoke, call.Doc)
 	c.Fleet = filtertest.Fleet(router.FleetConfig{Backends: router.Addrs("a:1"), Assertion: &router.Assertion{}})
@@ -31,7 +31,7 @@ func asserting(upstream *relay.Upstream) (*filter.Call, *filtertest.Stream) {
 
 // signer is a Signer. It records the last caller.
 type signer struct {
-	missing bool // it has no key
+	missing bool // the signer has no key
 	got     assertion.Caller
 }
 
@@ -45,7 +45,7 @@ func (s *signer) Sign(audience string, caller *assertion.Caller) (string, error)
 	return "signed for " + audience, nil
 }
 
-// admitted is a Queue without other calls.
+// admitted is a Queue without waiting calls.
 type admitted struct{}
 
 func (admitted) WaitAgain(ctx context.Context, _ string) error { return ctx.Err() }
@@ -67,7 +67,7 @@ type gate struct {
 	signer
 	begun  chan struct{}
 	open   chan struct{}
-	waited string // the tenant of the last call, as it was after the wait
+	waited string // the tenant of the last call, read after the wait
 }
 
 func (g *gate) WaitAgain(ctx context.Context, tenant string) error {
@@ -81,7 +81,8 @@ func (g *gate) WaitAgain(ctx context.Context, tenant string) error {
 	return nil
 }
 
-// TestSignaturesOutliveCalls: the tenant of a signature is its own. The words of a call are overwritten when it ends.
+// TestSignaturesOutliveCalls: a signature holds a copy of the tenant, because a call's strings are overwritten when it
+// ends.
 func TestSignaturesOutliveCalls(t *testing.T) {
 	t.Parallel()
 	signs := &gate{begun: make(chan struct{}, 1), open: make(chan struct{})}
@@ -100,8 +101,7 @@ func TestSignaturesOutliveCalls(t *testing.T) {
 	}
 }
 
-// TestSignaturesAreMadeElsewhere: Admit does not sign. A call that has ended is not signed, and what it holds is
-// released.
+// TestSignaturesAreMadeElsewhere: Admit does not sign. A call that has ended is not signed, and its memory is released.
 func TestSignaturesAreMadeElsewhere(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ ends, closes bool }{
@@ -143,7 +143,7 @@ func TestSignaturesAreMadeElsewhere(t *testing.T) {
 	}
 }
 
-// TestSignaturesTakeMemory: a call waits for its signature only if its tenant has memory.
+// TestSignaturesTakeMemory: a call waits for its signature only if its tenant has memory left.
 func TestSignaturesTakeMemory(t *testing.T) {
 	t.Parallel()
 	a := forward.NewAssertions(&signer{}, admitted{}, fairshare.New("signed", 1<<10))
@@ -200,8 +200,8 @@ func TestCallers(t *testing.T) {
 	}
 }
 
-// TestUnsigned: a call that needs an assertion is rejected while the gateway cannot sign, also if code in the process
-// stands for the backend. With a key, that code signs its requests itself.
+// TestUnsigned: a call that requires an assertion is rejected while the gateway cannot sign, even if code in the
+// process serves as the backend. Once there is a key, such code signs its own requests.
 func TestUnsigned(t *testing.T) {
 	t.Parallel()
 	r := relay.New(relay.Config{}, nil, http.NotFoundHandler())

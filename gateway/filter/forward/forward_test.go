@@ -21,7 +21,7 @@ import (
 	"github.com/capgate/capgate/router/affinity"
 )
 
-// seen has what the filter has told of calls.
+// seen records the notifications of the filter.
 type seen struct {
 	begun    int
 	mentions []affinity.Mention
@@ -44,7 +44,7 @@ func picked(m call.Method, d call.Dialect) (*filter.Call, *filtertest.Stream) {
 	return c, stream
 }
 
-// TestPath: a call has the path of its endpoint's dialect, and each attempt counts it in flight once.
+// TestPath: a call gets the path of its endpoint's dialect, and each attempt counts it in flight once.
 func TestPath(t *testing.T) {
 	t.Parallel()
 	for d, change := range map[call.Dialect]bool{call.Doc: false, call.Live: true} {
@@ -67,7 +67,7 @@ func TestPath(t *testing.T) {
 	}
 }
 
-// TestClient: only what a trusted proxy has said of the client goes to the backend.
+// TestClient: only a trusted proxy's statement about the client is forwarded to the backend.
 func TestClient(t *testing.T) {
 	t.Parallel()
 	for told, want := range map[bool]string{true: "10.0.0.1", false: ""} {
@@ -80,14 +80,14 @@ func TestClient(t *testing.T) {
 	}
 }
 
-// message returns a gRPC message in its frame.
+// message returns a gRPC message with its prefix.
 func message(t testing.TB, m proto.Message) []byte {
 	b, err := proto.Marshal(m)
 	check.Must(t, err)
 	return append([]byte{0, byte(len(b) >> 24), byte(len(b) >> 16), byte(len(b) >> 8), byte(len(b))}, b...)
 }
 
-// TestResponse: the response says how the tool has ended.
+// TestResponse: the filter reads the tool's outcome from the response.
 func TestResponse(t *testing.T) {
 	t.Parallel()
 	for failure, want := range map[string]telemetry.Outcome{"": telemetry.Succeeded, "no rain": telemetry.ToolError} {
@@ -106,7 +106,7 @@ func TestResponse(t *testing.T) {
 	}
 }
 
-// TestFurtherAttempt: the first one may have gone by another path.
+// TestFurtherAttempt: the path is set again, because an earlier attempt may have used another one.
 func TestFurtherAttempt(t *testing.T) {
 	t.Parallel()
 	c, stream := picked(call.Invoke, call.Doc)
@@ -117,8 +117,8 @@ func TestFurtherAttempt(t *testing.T) {
 	}
 }
 
-// TestTenantOfLocalUpstreams: code in the process that stands for a backend is told the tenant, whatever the call
-// says; other backends are not.
+// TestTenantOfLocalUpstreams: code in the process that serves as a backend gets the tenant, whatever the call claims.
+// Other backends do not.
 func TestTenantOfLocalUpstreams(t *testing.T) {
 	t.Parallel()
 	r := relay.New(relay.Config{}, nil, http.NotFoundHandler())
@@ -138,8 +138,9 @@ func TestTenantOfLocalUpstreams(t *testing.T) {
 	}
 }
 
-// TestArtifacts: what a response mentions is its backend's and its tenant's, unless the call itself names it. Only an
-// upload is sure of that. The next call with the same memory does not go on where the last response broke off.
+// TestArtifacts: artifacts named in a response belong to its backend and tenant, except those that the call itself
+// names. Only the response to an upload is authoritative. A truncated response does not affect the next call that
+// reuses its memory.
 func TestArtifacts(t *testing.T) {
 	t.Parallel()
 	told := &seen{}
@@ -172,7 +173,7 @@ func TestArtifacts(t *testing.T) {
 	}
 }
 
-// Example: a call of a service that has no dialects goes on by its own path.
+// Example: a call of a service without dialects keeps its path.
 func Example() {
 	c, stream := picked(call.Invoke, call.Live)
 	forward.New(&seen{}, &seen{}, nil).Admit(c, &forward.State{})

@@ -12,13 +12,13 @@ import (
 	"github.com/capgate/capgate/internal/idempotency"
 )
 
-// TestEndings: a response is kept only if its backend has ended the call with it. A repeat runs again only if nothing
-// of the call was sent.
+// TestEndings: a response is stored only if the backend ended the call with it. A repeat runs again only if nothing of
+// the call was sent.
 func TestEndings(t *testing.T) {
 	t.Parallel()
 	const sent, begun = time.Millisecond, 2 * time.Millisecond
 	for name, test := range map[string]struct {
-		unstarted bool // the last attempt did not reach a backend, and none before may have run
+		unstarted bool // neither the last attempt nor an earlier one may have run
 		result    relay.Result
 		how       idempotency.Outcome
 		answered  bool

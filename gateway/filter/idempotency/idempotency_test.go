@@ -14,7 +14,7 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// queue lets everybody go on.
+// queue admits every call at once.
 type queue struct{}
 
 func (queue) Wait(context.Context, string, string) error { return nil }
@@ -25,7 +25,7 @@ func server() *idempotency.Server {
 	})
 }
 
-// keyed returns a call of a fleet whose idempotency keys are the gateway's, or its backends'.
+// keyed returns a call of a fleet whose idempotency keys the gateway handles, or its backends do.
 func keyed(m call.Method, ours bool, headers ...string) (*filter.Call, *filtertest.Stream) {
 	c, stream := filtertest.NewCall(headers...)
 	c.Info.Method = m
@@ -34,13 +34,12 @@ func keyed(m call.Method, ours bool, headers ...string) (*filter.Call, *filterte
 	return c, stream
 }
 
-// TestWhichCallsAreKeyed: a call is keyed by the one key that it brings where the gateway keeps keys, and rejected for
-// a wrong one.
+// TestWhichCallsAreKeyed: if the gateway handles keys, a call is keyed by its only key. An invalid key is rejected.
 func TestWhichCallsAreKeyed(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		method  call.Method
-		backend bool // the fleet leaves keys to its backends
+		backend bool // the fleet forwards keys to its backends
 		off     bool
 		given   []string // by a front door
 		headers []string

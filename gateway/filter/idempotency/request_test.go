@@ -15,8 +15,8 @@ import (
 	legacypb "github.com/capgate/capgate/proto/selu/legacy"
 )
 
-// TestRequests: a repeat has the owner and the content of the first call. The doc and the live dialect have the same
-// responses; a tenant made again under its id is another one.
+// TestRequests: a repeat has the owner and the content of the first call. The doc and the live dialect share responses.
+// A tenant that was deleted and created again under the same id is another owner.
 func TestRequests(t *testing.T) {
 	t.Parallel()
 	doc, err := proto.Marshal(&docpb.InvokeRequest{ToolName: "send", ArgsJson: []byte("{}")})

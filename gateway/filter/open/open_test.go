@@ -10,16 +10,16 @@ import (
 	"github.com/capgate/capgate/internal/testkit/filtertest"
 )
 
-// drop takes a key out of a call.
+// drop removes the key from a call.
 func drop(c *filter.Call) { c.Stream.DropHeader("x-api-key") }
 
-// of returns a call on a connection, of a client at an address.
+// of returns a call on a connection, from a client at an address.
 func of(conn *filtertest.Stream, address string) *filter.Call {
 	return &filter.Call{Stream: conn, Client: filter.Client{Address: address}}
 }
 
-// TestLimits: of the gateway, of a network and of a connection there are so many calls at once, and no more. What has
-// ended makes room.
+// TestLimits: the gateway, a network and a connection each have a limit of concurrent calls. A call that has ended
+// makes room for another.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	_, one := filtertest.NewCall()
@@ -49,7 +49,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestOwnCalls: the gateway's own connection is not one of a client.
+// TestOwnCalls: calls of the gateway itself do not count for a connection.
 func TestOwnCalls(t *testing.T) {
 	t.Parallel()
 	f := open.New(drop, open.Limits{Connection: 1})
@@ -62,7 +62,7 @@ func TestOwnCalls(t *testing.T) {
 	}
 }
 
-// Example: a load balancer needs no credential, and one that it shows goes no further.
+// Example: a load balancer needs no credential, and one that it sends is removed.
 func Example() {
 	c, stream := filtertest.NewCall("x-api-key", "k")
 	step := open.New(drop, open.Limits{}).Admit(c, &open.State{})

@@ -12,7 +12,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/filtertest"
 )
 
-// begin has a call of a tenant pass; empty means there are no tenants.
+// begin admits a call of a tenant. An empty name means that there are no tenants.
 func begin(f *overloadfilter.Filter, who string) (c *filter.Call, step filter.Step, end func()) {
 	c, _ = filtertest.NewCall()
 	c.Info.Tenant = tenant.Default
@@ -24,7 +24,7 @@ func begin(f *overloadfilter.Filter, who string) (c *filter.Call, step filter.St
 	return c, step, func() { f.Done(c, s, &filter.Result{Final: true}) }
 }
 
-// TestOverFairShare: the tenant with more than its share is rejected for that, and others are let in.
+// TestOverFairShare: calls of the tenant over its share are rejected with that reason, and others are admitted.
 func TestOverFairShare(t *testing.T) {
 	t.Parallel()
 	f := overloadfilter.New(overload.New(overload.Config{MaxInFlight: 10}))
@@ -44,7 +44,7 @@ func TestOverFairShare(t *testing.T) {
 	t.Error("a tenant has all the room")
 }
 
-// TestNoTenants: without tenants no room is kept for others.
+// TestNoTenants: without tenants, nothing is reserved for others.
 func TestNoTenants(t *testing.T) {
 	t.Parallel()
 	const most = 100
@@ -56,7 +56,7 @@ func TestNoTenants(t *testing.T) {
 	}
 }
 
-// TestQuiet: calls that waited for different times are shed together, and share the lines of one second.
+// TestQuiet: calls that are shed at one time share the log lines of that second, however long they waited.
 func TestQuiet(t *testing.T) {
 	t.Parallel()
 	const most = 100
@@ -72,7 +72,7 @@ func TestQuiet(t *testing.T) {
 	}
 }
 
-// A process that may have one call at once sheds the second.
+// A process that admits one concurrent call sheds the second.
 func Example() {
 	f := overloadfilter.New(overload.New(overload.Config{MaxInFlight: 1}))
 	_, _, end := begin(f, "")

@@ -48,7 +48,7 @@ func packed(msg []byte) []byte {
 	return b.Bytes()
 }
 
-// TestCompressed: a message that has to be read is unpacked while the call waits, if there is memory for it.
+// TestCompressed: a compressed message is decompressed while its call waits, if there is memory for it.
 func TestCompressed(t *testing.T) {
 	t.Parallel()
 	for _, memory := range []int64{1 << 20, 1} {
@@ -72,11 +72,11 @@ func TestCompressed(t *testing.T) {
 	}
 }
 
-// TestUnpackingEnds: what a message takes while it is unpacked is given back. A message for which there is no memory
-// takes nothing.
+// TestUnpackingEnds: the memory for decompressing a message is released afterwards. A message for which there is none
+// takes none.
 func TestUnpackingEnds(t *testing.T) {
 	t.Parallel()
-	const rounds = 100 // more messages than are unpacked at once
+	const rounds = 100 // more messages than are decompressed at once
 	msg := packed(message())
 	for _, memory := range []int64{1 << 20, 1} {
 		pool := fairshare.New("inflating", memory)
@@ -99,12 +99,12 @@ func TestUnpackingEnds(t *testing.T) {
 	}
 }
 
-// TestUnpackedCopy: a message is unpacked as it came, though its connection uses the memory for other bytes as soon as
-// the call waits.
+// TestUnpackedCopy: a message is decompressed from a copy, because its connection reuses the memory as soon as the call
+// waits.
 func TestUnpackedCopy(t *testing.T) {
 	t.Parallel()
 	args := make([]byte, 1<<17)
-	_, _ = rand.NewChaCha8([32]byte{}).Read(args) // it never fails
+	_, _ = rand.NewChaCha8([32]byte{}).Read(args) // never fails
 	msg, err := proto.Marshal(&docpb.InvokeRequest{CapabilityId: "mail", ToolName: "send", ArgsJson: args})
 	check.Must(t, err)
 	r := newReader(8 << 20)
@@ -142,7 +142,7 @@ func TestRejected(t *testing.T) {
 	}
 }
 
-// The filter asks for the message first, and reads capability and tool out of it then.
+// The filter requests the message first, and then reads its capability and tool.
 func Example() {
 	f, s := newReader(1<<20).With(peek.ReadInvoke), &peek.State{}
 	c, _ := filtertest.NewCall()

@@ -24,7 +24,7 @@ func fleet(backends ...string) *router.Fleet {
 	return filtertest.Fleet(router.FleetConfig{Backends: router.Addrs(backends...)})
 }
 
-// TestWhere: a direction of this attempt counts before the pin, and the pin before the load.
+// TestWhere: the backend to which an attempt is directed takes precedence over the pin, and the pin over the load.
 func TestWhere(t *testing.T) {
 	t.Parallel()
 	c, _ := filtertest.NewCall()
@@ -49,7 +49,7 @@ func TestWhere(t *testing.T) {
 	}
 }
 
-// TestSecondAttempt: another backend than the one where the call did not start.
+// TestSecondAttempt: the second attempt goes to another backend than the one that did not start the call.
 func TestSecondAttempt(t *testing.T) {
 	t.Parallel()
 	c, _ := filtertest.NewCall()
@@ -60,7 +60,7 @@ func TestSecondAttempt(t *testing.T) {
 		c.Endpoint = nil
 		f.Admit(c, s)
 		first := c.Endpoint
-		f.Done(c, s, &filter.Result{Unsent: relay.ErrGoAway}) // which says nothing of the backend
+		f.Done(c, s, &filter.Result{Unsent: relay.ErrGoAway}) // does not count against the backend
 		if f.Admit(c, s); c.Endpoint == first {
 			t.Fatalf("again %s", first.Addr)
 		}
@@ -68,8 +68,8 @@ func TestSecondAttempt(t *testing.T) {
 	}
 }
 
-// TestUnsent: a backend is ejected for attempts that did not start where that is its doing, and not where it is this
-// machine's. A closed port means that its sessions are lost.
+// TestUnsent: an attempt that did not start ejects the backend if the backend is the cause, and not if this machine is.
+// A closed port means that the backend's sessions are lost.
 func TestUnsent(t *testing.T) {
 	t.Parallel()
 	for err, test := range map[error]struct{ ejected, gone bool }{
@@ -97,8 +97,7 @@ func TestUnsent(t *testing.T) {
 	}
 }
 
-// TestOutcomes: a backend is ejected for calls that it failed, and not for those that their clients ended or that it
-// answered.
+// TestOutcomes: calls that a backend failed eject it. Calls that it answered, or that their clients ended, do not.
 func TestOutcomes(t *testing.T) {
 	t.Parallel()
 	const sent, begun, late = time.Millisecond, 2 * time.Millisecond, 2 * time.Second
@@ -147,7 +146,7 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// limited runs a test with a fleet whose backends have one call at a time.
+// limited runs a test with a fleet whose backends serve one call at a time.
 func limited(t *testing.T, test func(t *testing.T, fleet *router.Fleet)) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
@@ -164,7 +163,7 @@ func limited(t *testing.T, test func(t *testing.T, fleet *router.Fleet)) {
 	})
 }
 
-// TestPermitOfACallThatEnded: a permit that comes for a call that has ended meanwhile is there for the next one.
+// TestPermitOfACallThatEnded: a permit for a call that has ended meanwhile goes to the next call.
 func TestPermitOfACallThatEnded(t *testing.T) {
 	limited(t, func(t *testing.T, fleet *router.Fleet) {
 		var f pick.Filter
@@ -191,7 +190,8 @@ func TestPermitOfACallThatEnded(t *testing.T) {
 	})
 }
 
-// TestCallsThatCannotEndInTime do not wait for a permit. A stream does, as a part of its answer is of use.
+// TestCallsThatCannotEndInTime: a call that cannot end before its deadline does not wait for a permit. A stream waits,
+// because a part of its response is useful.
 func TestCallsThatCannotEndInTime(t *testing.T) {
 	limited(t, func(t *testing.T, fleet *router.Fleet) {
 		var f pick.Filter
@@ -232,7 +232,7 @@ func TestCallsThatCannotEndInTime(t *testing.T) {
 	})
 }
 
-// TestPinnedCallsWait for a permit of their own backend.
+// TestPinnedCallsWait: a pinned call waits for a permit of its own backend.
 func TestPinnedCallsWait(t *testing.T) {
 	limited(t, func(t *testing.T, fleet *router.Fleet) {
 		var f pick.Filter
@@ -246,7 +246,7 @@ func TestPinnedCallsWait(t *testing.T) {
 	})
 }
 
-// A fleet's two backends get a call each when both calls run at once.
+// Two concurrent calls go to different backends.
 func Example() {
 	f, all := pick.Filter{}, fleet("a:1", "b:1")
 	begin := func() string {

@@ -13,7 +13,7 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// callTo returns a call in a dialect at a backend of another.
+// callTo returns a call in one dialect whose backend speaks another.
 func callTo(method call.Method, from call.Dialect, backends ...router.BackendConfig) *filter.Call {
 	c, _ := filtertest.NewCall()
 	c.Info.Method, c.Spoken.Method, c.Spoken.Dialect = method, method, from
@@ -53,7 +53,8 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// TestOtherBackend: a call that its backend cannot be told goes to one that can, once an attempt.
+// TestOtherBackend: a call that its backend's dialect cannot express goes to a backend whose dialect can, once in each
+// attempt.
 func TestOtherBackend(t *testing.T) {
 	t.Parallel()
 	c := callTo(call.Invoke, call.Doc, legacyBackend, docBackend)
@@ -62,7 +63,7 @@ func TestOtherBackend(t *testing.T) {
 	if step := f.Admit(c, s); step != filter.Again || c.Attempt.Directed == nil || c.Attempt.Directed.Addr != "doc:1" {
 		t.Fatalf("step %d, directed %v", step, c.Attempt.Directed)
 	}
-	c.Attempt.Directed = nil // pick found that one full
+	c.Attempt.Directed = nil // as if that backend were full
 	if step := f.Admit(c, s); step != filter.Stop {
 		t.Errorf("moved twice: step %d", step)
 	}
@@ -72,7 +73,7 @@ func TestOtherBackend(t *testing.T) {
 	}
 }
 
-// TestPinned: a call that has to go to its backend goes to no other one.
+// TestPinned: a pinned call does not move to another backend.
 func TestPinned(t *testing.T) {
 	t.Parallel()
 	c := callTo(call.Invoke, call.Doc, legacyBackend, docBackend)

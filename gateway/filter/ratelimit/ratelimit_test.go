@@ -16,10 +16,10 @@ import (
 	"github.com/capgate/capgate/internal/testkit/filtertest"
 )
 
-// limiter answers as a test says.
+// limiter answers as the test sets it.
 type limiter struct {
 	refusal  *call.Refusal
-	unknown  int // how often it does not know
+	unknown  int // number of answers that the limiter cannot give yet
 	resumes  []func()
 	released int
 	refunded int
@@ -52,14 +52,14 @@ func TestReject(t *testing.T) {
 	}
 }
 
-// TestWait: a call that waits keeps its peeked fields, in memory that is given back with them.
+// TestWait: a waiting call keeps its peeked fields, and releases their memory with them.
 func TestWait(t *testing.T) {
 	t.Parallel()
 	l, pool := &limiter{unknown: 2}, memory(1<<20)
 	f := ratelimitfilter.New(l, pool)
 	c, stream := filtertest.NewCall()
 	s := peeked(c, "{}")
-	for range 2 { // it may wait more than once
+	for range 2 { // it may wait repeatedly
 		if step := f.Admit(c, s); step != filter.Wait || !stream.Waits() {
 			t.Fatalf("step %d, waits %t", step, stream.Waits())
 		}
@@ -107,7 +107,7 @@ func TestRepeatCountsOnce(t *testing.T) {
 	}
 }
 
-// TestEndedWhileItWaits: the permits of a call that has ended are released when the answer arrives.
+// TestEndedWhileItWaits: if a call ends while it waits, its memory is released once the limiter answers.
 func TestEndedWhileItWaits(t *testing.T) {
 	t.Parallel()
 	l, pool := &limiter{unknown: 1}, memory(1<<20)
@@ -121,7 +121,7 @@ func TestEndedWhileItWaits(t *testing.T) {
 	}
 }
 
-// TestNoMemory: a call that would have to wait, and for whose message there is no room, is shed.
+// TestNoMemory: a call is shed if it would have to wait and there is no memory for its message.
 func TestNoMemory(t *testing.T) {
 	t.Parallel()
 	f := ratelimitfilter.New(&limiter{unknown: 1}, memory(1))
@@ -142,7 +142,7 @@ func TestNoLimiter(t *testing.T) {
 	f.Done(c, s, &filter.Result{Final: true})
 }
 
-// This tenant may make two calls at once. The third is rejected, until one of the others ends.
+// The tenant may make two concurrent calls. The third is rejected until another one ends.
 func Example() {
 	settings := &tenant.Settings{ID: "acme", Limits: tenant.Limits{Bounds: tenant.Bounds{Concurrent: 2}}}
 	f := ratelimitfilter.New(&atOnce{most: 2}, memory(1<<20))
@@ -171,7 +171,7 @@ func Example() {
 	// true
 }
 
-// atOnce is a limiter of calls at once that needs no store.
+// atOnce is a limiter of concurrent calls without a store.
 type atOnce struct {
 	most, running int
 }

@@ -15,12 +15,12 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// filteredFleet is a fleet of one backend, and a filter.
+// filteredFleet is a fleet with one backend, and a filter for it.
 type filteredFleet struct {
 	*router.Router
 	filter *ready.Filter
 	memory *fairshare.Pool
-	asked  int // for early probes
+	asked  int // number of early probes that were requested
 }
 
 func newFilteredFleet(t testing.TB, cfg router.FleetConfig) *filteredFleet {
@@ -41,7 +41,7 @@ func (w *filteredFleet) set(b health.Backend) {
 	w.SetHealth(health.NewSnapshot("weather", []health.Backend{b}))
 }
 
-// call returns a call at the filter.
+// call returns a call that has reached the filter.
 func (w *filteredFleet) call() (*filter.Call, *filtertest.Stream) {
 	c, stream := filtertest.NewCall()
 	c.Fleet = w.Table().Fleet("weather")
@@ -55,7 +55,7 @@ var (
 	refused = health.Backend{State: health.Down, Refused: true, Since: time.Unix(1, 0)}
 )
 
-// TestStates: a call waits while the only backend does not run or was never probed.
+// TestStates: a call waits if the only backend is not running, or was never probed.
 func TestStates(t *testing.T) {
 	t.Parallel()
 	never := health.Backend{}
@@ -91,7 +91,8 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// TestWaits: a wait ends with a good probe, with another backend, after its time, or with its call. A call waits once.
+// TestWaits: a wait ends with a successful probe, with another backend, after the configured time, or with its call. A
+// call waits once.
 func TestWaits(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -138,7 +139,7 @@ func TestWaits(t *testing.T) {
 	}
 }
 
-// TestOwnSession: a call of a session waits for the session's own backend, though another one is up.
+// TestOwnSession: a call of a session waits for the session's own backend even if another one is up.
 func TestOwnSession(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
@@ -165,7 +166,8 @@ func TestOwnSession(t *testing.T) {
 	})
 }
 
-// TestManyWait: demands for probes are few, however many calls wait. Calls for which there is no memory do not wait.
+// TestManyWait: few early probes are requested, however many calls wait. Calls for which there is no memory do not
+// wait.
 func TestManyWait(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
@@ -186,7 +188,7 @@ func TestManyWait(t *testing.T) {
 	})
 }
 
-// A call waits while the only backend of its fleet does not run.
+// A call waits while the only backend of its fleet is not running.
 func Example() {
 	w := newFilteredFleet(&testing.B{}, router.FleetConfig{WaitForReady: time.Minute})
 	w.set(refused)

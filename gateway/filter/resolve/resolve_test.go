@@ -42,7 +42,7 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
-// A message names its capability.
+// The message names the capability.
 func Example() {
 	c, _ := filtertest.NewCall()
 	c.SetPeeked(&filter.Peeked{Capability: "mail"})

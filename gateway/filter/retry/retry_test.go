@@ -51,7 +51,7 @@ func TestPredicate(t *testing.T) {
 	}
 }
 
-// TestAnswers: of an answer that a backend gave, its own wish decides when and whether the call is made again.
+// TestAnswers: the pushback in a backend's response decides whether and when the call is retried.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	answer := func(trailers ...string) relay.Answer {
@@ -66,7 +66,7 @@ func TestAnswers(t *testing.T) {
 		answer relay.Answer
 		left   time.Duration // until the deadline
 		alone  bool          // the fleet has one backend
-		spent  bool          // the budget of retries is spent
+		spent  bool          // the retry budget is exhausted
 		want   bool
 		wait   time.Duration
 	}{
@@ -124,7 +124,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// delay returns a status with a RetryInfo, as in trailers.
+// delay returns a status with a RetryInfo, encoded as in trailers.
 func delay(t *testing.T, d time.Duration) string {
 	t.Helper()
 	st, err := status.New(codes.Unavailable, "busy").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(d)})
@@ -134,15 +134,15 @@ func delay(t *testing.T, d time.Duration) string {
 	return base64.RawStdEncoding.EncodeToString(packed)
 }
 
-// TestEachBackendOnce: a call that did not start goes to each backend, unless that is this machine's doing, or the
-// call may have run.
+// TestEachBackendOnce: a call that did not start is tried at each backend, unless this machine is the cause or the call
+// may have run.
 func TestEachBackendOnce(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		unsent   error
 		progress call.Progress
 		floor    int
-		want     int // attempts
+		want     int // number of attempts
 	}{
 		"refused":             {syscall.ECONNREFUSED, call.NotSent, -1, 4},
 		"going away":          {relay.ErrGoAway, call.NotSent, -1, 4},
@@ -169,7 +169,7 @@ func TestEachBackendOnce(t *testing.T) {
 	}
 }
 
-// TestRetriesThatAreOff: a call of a fleet without retries makes one attempt, whatever became of it.
+// TestRetriesThatAreOff: a call of a fleet without retries makes one attempt, however it ends.
 func TestRetriesThatAreOff(t *testing.T) {
 	t.Parallel()
 	for _, unsent := range []error{syscall.ECONNREFUSED, relay.ErrGoAway, relay.ErrRefused, relay.ErrLost} {
@@ -182,7 +182,7 @@ func TestRetriesThatAreOff(t *testing.T) {
 	}
 }
 
-// TestAttempts: a call that did not start is retried at the other one of two backends.
+// TestAttempts: with two backends, a call that did not start is retried at the other one.
 func TestAttempts(t *testing.T) {
 	t.Parallel()
 	c, _ := attempted()
@@ -208,12 +208,12 @@ func TestAttempts(t *testing.T) {
 	}
 }
 
-// TestRetriesArePaidOnce: all the retries are made for which there is a budget.
+// TestRetriesArePaidOnce: each retry takes one unit of the budget, so that all of the budget is used.
 func TestRetriesArePaidOnce(t *testing.T) {
 	t.Parallel()
 	fleet := filtertest.Fleet(router.FleetConfig{Backends: router.Addrs("a:1", "b:1"), Idempotent: []string{"get"},
 		Retries: router.Retries{Share: -1, Floor: 1}})
-	for i := range 10 { // of ten seconds
+	for i := range 10 { // the budget of ten seconds
 		c, _ := attempted()
 		c.Fleet, c.Endpoint = fleet, fleet.Backends[0]
 		s := &retry.State{}
@@ -223,7 +223,7 @@ func TestRetriesArePaidOnce(t *testing.T) {
 	}
 }
 
-// TestNoBackoff: without a pushback the next attempt follows at once.
+// TestNoBackoff: without a pushback, the next attempt starts at once.
 func TestNoBackoff(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
@@ -234,7 +234,7 @@ func TestNoBackoff(t *testing.T) {
 	})
 }
 
-// A call of an idempotent tool whose connection was lost is made once more, and no third time.
+// A call of an idempotent tool whose connection was lost is retried once, and not a second time.
 func Example() {
 	c, _ := attempted()
 	s := &retry.State{}

@@ -15,7 +15,7 @@ func TestBuiltin(t *testing.T) {
 		"/capgate.v1.Catalog/ListTools":       tenant.Read,
 		"/capgate.v1.Artifacts/Sign":          tenant.Invoke,
 		"/capgate.v1.Approvals/ListApprovals": tenant.Read | tenant.Approve,
-		"/capgate.v1.Approvals/Approve":       tenant.Read | tenant.Approve, // the service looks at who answers
+		"/capgate.v1.Approvals/Approve":       tenant.Read | tenant.Approve, // the service itself checks the approver
 		"/capgate.v1.Tenants/CreateAPIKey":    tenant.Admin,
 	} {
 		for _, has := range []tenant.Scopes{tenant.Invoke, tenant.Read, tenant.Approve, tenant.Admin} {
@@ -29,7 +29,7 @@ func TestBuiltin(t *testing.T) {
 	}
 }
 
-// TestSigned: the signature of a URL is good for a download alone.
+// TestSigned: the signature of a URL permits a download and nothing else.
 func TestSigned(t *testing.T) {
 	t.Parallel()
 	c, _ := filtertest.NewCall()

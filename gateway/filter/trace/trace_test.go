@@ -23,15 +23,15 @@ func tracer(t *testing.T, sample float64) *tracing.Tracer {
 	return tr
 }
 
-// TestCallsBelongToTheirTrace: a call belongs to the trace that it names, is traced if that is sampled, and passes
-// nothing on that cannot be read.
+// TestCallsBelongToTheirTrace: a call belongs to the trace that it names, and has a span if the trace is sampled. An
+// invalid trace context is not forwarded.
 func TestCallsBelongToTheirTrace(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		headers       []string
 		sample        float64
 		inTrace, span bool
-		passed        bool // traceparent goes on
+		passed        bool // traceparent is forwarded
 	}{
 		"no trace, none sampled": {nil, 0, false, false, false},
 		"no trace, all sampled":  {nil, 1, true, true, false},
@@ -52,7 +52,7 @@ func TestCallsBelongToTheirTrace(t *testing.T) {
 	}
 }
 
-// TestDraw: a request that is in no trace gets the trace of its calls, and their filter does not draw again.
+// TestDraw: a request without a trace gets one for its calls, and their filter does not start another.
 func TestDraw(t *testing.T) {
 	t.Parallel()
 	f := trace.New(tracer(t, 1))
@@ -75,7 +75,7 @@ func TestDraw(t *testing.T) {
 	}
 }
 
-// Example: without a tracer the trace context goes on as it came.
+// Example: without a tracer, the trace context is forwarded unchanged.
 func Example() {
 	c, stream := filtertest.NewCall("traceparent", parent+"01")
 	trace.New(nil).Note(c)

@@ -13,7 +13,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/filtertest"
 )
 
-// queue lets everybody go on.
+// queue admits every call at once.
 type queue struct{}
 
 func (queue) Wait(context.Context, string, string) error { return nil }
@@ -22,7 +22,7 @@ func server() *localgrpc.Server {
 	return translate.NewServer(queue{}, 1<<20, func(context.Context, *call.Refusal) error { return nil })
 }
 
-// TestServed: only calls that have to be translated are served, and the translator knows whose they are.
+// TestServed: only calls that need translation are served, and the translator gets their capability.
 func TestServed(t *testing.T) {
 	t.Parallel()
 	f := translate.New(server())

@@ -11,7 +11,7 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// TestKnownDialect: no call waits for a backend whose dialect the configuration says.
+// TestKnownDialect: a call does not wait for a backend whose dialect is configured.
 func TestKnownDialect(t *testing.T) {
 	t.Parallel()
 	for _, d := range []call.Dialect{call.Doc, call.Live, call.Legacy} {

@@ -9,8 +9,8 @@ import (
 	"github.com/capgate/capgate/policy/approvals/notice"
 )
 
-// TestChangedToolsAreShown: the notice of a call of a changed tool says what has changed in every format, and that
-// there is more of a long change.
+// TestChangedToolsAreShown: in every format, the notice of a call of a changed tool shows the change, and marks a long
+// one as truncated.
 func TestChangedToolsAreShown(t *testing.T) {
 	t.Parallel()
 	const first = "it has changed since its version was accepted:"
@@ -46,7 +46,7 @@ func TestChangedToolsAreShown(t *testing.T) {
 	}
 }
 
-// noError fails the test if there is an error.
+// noError fails the test if err is not nil.
 func noError(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

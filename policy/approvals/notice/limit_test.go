@@ -8,7 +8,7 @@ import (
 	"github.com/capgate/capgate/policy/approvals/notice"
 )
 
-// TestNoticeOfALimit: each format says which quota of which tenant is nearly used up, and has no link.
+// TestNoticeOfALimit: each format names the tenant and the quota that is nearly used up, and has no link.
 func TestNoticeOfALimit(t *testing.T) {
 	t.Parallel()
 	n := notice.OfLimit(&notice.Limit{Tenant: "acme", Limit: "per_day",
@@ -24,7 +24,7 @@ func TestNoticeOfALimit(t *testing.T) {
 	mail, err := notice.Mail(&n, envelope())
 	noError(t, err)
 	seen := map[string]string{"Slack": textsOf(t, slack), "Teams": textsOf(t, teams),
-		"mail": strings.ReplaceAll(string(mail), "=\r\n", "")} // of lines that are broken
+		"mail": strings.ReplaceAll(string(mail), "=\r\n", "")} // joins wrapped lines
 	for format, text := range seen {
 		for _, want := range []string{"A tenant is near a limit", "acme", "85%", "per_day", "user", "mail",
 			"2026-11-29", "17 of 20"} {

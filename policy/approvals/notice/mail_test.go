@@ -10,7 +10,7 @@ import (
 	"github.com/capgate/capgate/policy/approvals/notice"
 )
 
-// TestMailThreads: repetitions of an event have one id, its answers refer to it, and addresses are as configured.
+// TestMailThreads: all messages about an approval refer to the first one, and addresses are as configured.
 func TestMailThreads(t *testing.T) {
 	t.Parallel()
 	read := func(n notice.Notice, e *notice.Envelope) *mail.Message {
@@ -47,7 +47,7 @@ func TestMailThreads(t *testing.T) {
 	}
 }
 
-// TestSubjectIsLiteral: the name of a tool is in a short subject as it is, also if it reads as an encoded word.
+// TestSubjectIsLiteral: a tool's name is in the subject unchanged, even if it looks like an encoded word.
 func TestSubjectIsLiteral(t *testing.T) {
 	t.Parallel()
 	for _, tool := range []string{"send", "=?utf-8?Q?=61?=", "=?utf-8?B?YQ==?=", "x =?us-ascii?q?=E2=80=AE?="} {

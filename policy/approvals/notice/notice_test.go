@@ -21,7 +21,7 @@ import (
 	"github.com/capgate/capgate/policy/approvals/notice"
 )
 
-// hostile are texts of callers, and what people see of them.
+// hostile holds texts of callers, and the text that people see.
 var hostile = map[string]struct{ text, seen string }{ //nolint:gochecknoglobals // a table of two tests
 	"html":          {`<img src=x onerror=alert(1)><script>alert(1)</script>`, `<img src=x onerror=alert(1)>`},
 	"attribute":     {`" onmouseover="alert(1)`, `" onmouseover="alert(1)`},
@@ -54,7 +54,7 @@ var hostile = map[string]struct{ text, seen string }{ //nolint:gochecknoglobals 
 
 const link = "https://gate.example/inbox#/acme/apr_1"
 
-// of returns the notice of an approval in which a caller has put a text wherever it can.
+// of returns the notice of an approval with the text in every field that a caller can set.
 func of(text string) notice.Notice {
 	a := approvals.Approval{ID: "apr_1", Description: text, Level: text, Why: text, Preview: text,
 		State: approvals.Pending, Expires: time.Unix(1_700_000_000, 0), By: text, Comment: text, Link: link}
@@ -62,15 +62,15 @@ func of(text string) notice.Notice {
 	return notice.New(approvals.EventCreated, &a)
 }
 
-// envelope is that of a message to two people.
+// envelope returns the envelope of a message to two people.
 func envelope() *notice.Envelope {
 	return &notice.Envelope{From: mail.Address{Name: "Gateway, \"one\"", Address: "gate@example.com"},
 		To: []mail.Address{{Address: "ann@example.com"}, {Name: "Bob Ärger", Address: "bob@example.com"}},
 		ID: "msg_1", Approval: "apr_1", First: true, Date: time.Unix(1_700_000_000, 0)}
 }
 
-// TestHostileTexts: no text of a caller is markup, a mention, a link, a header or a line of its own in any format, and
-// each is legible and bounded.
+// TestHostileTexts: in every format, no text of a caller becomes markup, a mention, a link, a header or a line of its
+// own, and each text is legible and bounded.
 func TestHostileTexts(t *testing.T) {
 	t.Parallel()
 	for name, test := range hostile {
@@ -89,7 +89,7 @@ func TestHostileTexts(t *testing.T) {
 	}
 }
 
-// check looks for a text among those that a person sees.
+// check checks that the visible text contains the wanted one.
 func check(t *testing.T, format string, err error, want string, seen string) {
 	t.Helper()
 	if err != nil || !strings.Contains(seen, want) {
@@ -110,7 +110,7 @@ type slackTextObject struct {
 	Emoji      *bool
 }
 
-// checkSlack checks the rules of Block Kit, and returns what it shows. (Its schema is not published.)
+// checkSlack checks the rules of Block Kit, whose schema is not published, and returns the visible text.
 func checkSlack(t *testing.T, body []byte) string {
 	t.Helper()
 	var m struct {
@@ -176,7 +176,7 @@ func checkSlack(t *testing.T, body []byte) string {
 
 var slackEntity = regexp.MustCompile(`&(amp|lt|gt);`)
 
-// slackSeen returns what Slack shows of a text, whose code must end where the gateway ends it.
+// slackSeen returns the text that Slack shows. A code block must end where the gateway ends it.
 func slackSeen(t *testing.T, text string) string {
 	t.Helper()
 	if strings.ContainsAny(slackEntity.ReplaceAllString(text, ""), "<>&") {
@@ -188,8 +188,8 @@ func slackSeen(t *testing.T, text string) string {
 	return strings.NewReplacer("&lt;", "<", "&gt;", ">", "&amp;", "&").Replace(text)
 }
 
-// checkTeams checks the card by the rules of Adaptive Cards 1.5 (adaptivecards.io/schemas/adaptive-card.json) for the
-// elements that it may have, and returns what it shows.
+// checkTeams checks the card against the rules of Adaptive Cards 1.5 (adaptivecards.io/schemas/adaptive-card.json) for
+// the elements that it may contain, and returns the visible text.
 func checkTeams(t *testing.T, body []byte) string {
 	t.Helper()
 	if len(body) > 28<<10 {
@@ -257,7 +257,7 @@ func strict(t *testing.T, body []byte, to any) {
 	}
 }
 
-// headers are the fields of a message, in order.
+// headers lists the header fields of a message, in order.
 const headers = "Auto-Submitted,Content-Type,Date,From,Message-Id,Mime-Version,Subject,To,X-Auto-Response-Suppress"
 
 // checkMail reads a message as a mail program does, and returns the texts of its parts.
@@ -316,7 +316,7 @@ func checkMail(t *testing.T, body []byte) []string {
 	return seen
 }
 
-// checkHTML permits the elements and attributes of the gateway's own page, and returns its text.
+// checkHTML permits only the elements and attributes that the gateway writes, and returns the text.
 func checkHTML(t *testing.T, page []byte) string {
 	t.Helper()
 	doc, err := html.Parse(bytes.NewReader(page))

@@ -8,7 +8,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// A test vector of the libraries of Standard Webhooks.
+// TestSignatureIsTheStandards: the signature equals a test vector of the libraries of Standard Webhooks.
 func TestSignatureIsTheStandards(t *testing.T) {
 	t.Parallel()
 	secrets, err := ParseSecrets([]byte("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n"))
