@@ -37,12 +37,12 @@ type PastApproval struct {
 	Tool       string                 `protobuf:"bytes,6,opt,name=tool,proto3" json:"tool,omitempty"`
 	// The call's x-request-id.
 	RequestId string `protobuf:"bytes,7,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// approved, denied, expired without an answer, or withdrawn: no answer was needed any more.
+	// approved, denied, expired (without an answer), or withdrawn (an answer was no longer needed).
 	Outcome    string                 `protobuf:"bytes,8,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	// When it was answered, or ended without an answer.
 	EndTime *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
-	// The time from create_time to the answer. Unset: there was none.
+	// The time from create_time to the answer. Unset if there was no answer.
 	AnswerDuration *durationpb.Duration `protobuf:"bytes,11,opt,name=answer_duration,json=answerDuration,proto3" json:"answer_duration,omitempty"`
 	// The approvers, as named in the answer.
 	AnsweredBy string `protobuf:"bytes,12,opt,name=answered_by,json=answeredBy,proto3" json:"answered_by,omitempty"`
@@ -198,8 +198,8 @@ type ListPastApprovalsRequest struct {
 	// Words, at most 256 bytes. Each must be part of a text of the approval, such as its ids, its names, its approver or
 	// its comment, in upper or lower case; empty: any.
 	Query string `protobuf:"bytes,8,opt,name=query,proto3" json:"query,omitempty"`
-	// Approvals whose end was recorded from then on, and until then. Unset: 30 days before end_time, and now. The end of
-	// one that expired is recorded when a gateway finds it; its end_time is earlier.
+	// Only approvals whose end was recorded in this interval. Unset: from 30 days before end_time, and until now. The end
+	// of an expired approval is recorded when a gateway notices it; its end_time is earlier.
 	StartTime *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
 	EndTime   *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
 	// Maximum number of approvals, 0 to 500; 0: 100.
@@ -329,7 +329,7 @@ type ListPastApprovalsResponse struct {
 	Approvals []*PastApproval        `protobuf:"bytes,1,rep,name=approvals,proto3" json:"approvals,omitempty"`
 	// Empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	// Some tenants, or some older approvals, were not searched. Name a tenant, or a shorter time.
+	// Some tenants, or some older approvals, were not searched. Set a tenant, or a shorter interval.
 	Incomplete    bool `protobuf:"varint,3,opt,name=incomplete,proto3" json:"incomplete,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -390,8 +390,8 @@ type GetApprovalStatisticsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// As in ListApprovalsRequest.
 	Tenant string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
-	// The days of these times are counted as a whole, in UTC, each with the approvals that ended on it, also if that was
-	// recorded later. Unset: as in ListPastApprovalsRequest.
+	// Whole days in UTC, from that of start_time to that of end_time. A day counts the approvals that ended on it, even
+	// if the end was recorded later. Unset: as in ListPastApprovalsRequest.
 	StartTime     *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
 	EndTime       *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -449,18 +449,19 @@ func (x *GetApprovalStatisticsRequest) GetEndTime() *timestamppb.Timestamp {
 	return nil
 }
 
-// ApprovalStatistics count the approvals that ended on some days, also those that are not listed any more.
+// ApprovalStatistics counts the approvals that ended on some days, including those that are no longer listed.
 type ApprovalStatistics struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	All   *ApprovalCounts        `protobuf:"bytes,1,opt,name=all,proto3" json:"all,omitempty"`
-	// The oldest first; also days without approvals.
+	// The oldest first, including days without approvals.
 	Days []*ApprovalStatistics_Day `protobuf:"bytes,2,rep,name=days,proto3" json:"days,omitempty"`
-	// Those with the most approvals first, at most 100, and the sum of the others.
+	// At most 100, those with the most approvals first, and the sum of the others.
 	Tools []*ApprovalStatistics_Tool `protobuf:"bytes,3,rep,name=tools,proto3" json:"tools,omitempty"`
-	// The same of those who answered. Empty if the caller does not see all capabilities.
+	// The same for approvers. Empty if the caller does not see all capabilities.
 	People []*ApprovalStatistics_Person `protobuf:"bytes,4,rep,name=people,proto3" json:"people,omitempty"`
-	// Some tenants were not counted, because more than 100 have approvals: name one. Or the caller sees a part of the
-	// capabilities, and some of its approvals may be among the other tools of a day, which are not counted for it.
+	// The counts are incomplete. Either more than 100 tenants have approvals, so that some were not counted: set a
+	// tenant. Or the caller sees only some capabilities, and some of their approvals may be among a day's other tools,
+	// which are not counted for it.
 	Incomplete    bool `protobuf:"varint,5,opt,name=incomplete,proto3" json:"incomplete,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -531,18 +532,18 @@ func (x *ApprovalStatistics) GetIncomplete() bool {
 	return false
 }
 
-// ApprovalCounts count approvals by their outcome, as in PastApproval.
+// ApprovalCounts counts approvals by their outcome, as in PastApproval.
 type ApprovalCounts struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Approved  int32                  `protobuf:"varint,1,opt,name=approved,proto3" json:"approved,omitempty"`
 	Denied    int32                  `protobuf:"varint,2,opt,name=denied,proto3" json:"denied,omitempty"`
 	Expired   int32                  `protobuf:"varint,3,opt,name=expired,proto3" json:"expired,omitempty"`
 	Withdrawn int32                  `protobuf:"varint,4,opt,name=withdrawn,proto3" json:"withdrawn,omitempty"`
-	// The times in which half of the answers were given, and nine of ten. They are estimates, within a factor of 1.42.
-	// Unset: there were no answers.
+	// Median and 90th percentile of the time to answer, estimated within a factor of 1.42. Unset if there were no
+	// answers.
 	P50 *durationpb.Duration `protobuf:"bytes,5,opt,name=p50,proto3" json:"p50,omitempty"`
 	P90 *durationpb.Duration `protobuf:"bytes,6,opt,name=p90,proto3" json:"p90,omitempty"`
-	// The part of the answers that were denials, 0 to 1. Unset: there were no answers.
+	// The share of denials among the answers, 0 to 1. Unset if there were no answers.
 	DeniedShare   *float64 `protobuf:"fixed64,7,opt,name=denied_share,json=deniedShare,proto3,oneof" json:"denied_share,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -671,7 +672,7 @@ func (x *GetApprovalStatisticsResponse) GetStatistics() *ApprovalStatistics {
 	return nil
 }
 
-// Approval is a call that waits for a person's consent, or got an answer.
+// Approval is a person's consent to a call: pending, given, denied or expired.
 type Approval struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Random; it cannot be guessed.
@@ -684,16 +685,16 @@ type Approval struct {
 	Tool       string `protobuf:"bytes,6,opt,name=tool,proto3" json:"tool,omitempty"`
 	// The author's description of the tool; empty if unknown.
 	Description string `protobuf:"bytes,7,opt,name=description,proto3" json:"description,omitempty"`
-	// The arguments for people, indented. "[masked: why]" stands for a value that looks like a secret, so that this need
+	// The arguments for people, indented. "[masked: why]" stands for a value that looks like a secret, so the text need
 	// not be JSON. GetApproval returns all of them; lists, events and notices have an excerpt of at most 8 KiB. Empty if
 	// the key that encrypts them is no longer configured.
 	Arguments string `protobuf:"bytes,8,opt,name=arguments,proto3" json:"arguments,omitempty"`
 	// The call's session; empty: none.
 	Session string `protobuf:"bytes,9,opt,name=session,proto3" json:"session,omitempty"`
-	// The level of policy that requires approval: as in ExplainPolicyResponse, or shield. Or engine: an OpenParallax
-	// engine asks; or elsewhere: only the engine's own web page can answer.
+	// The level of policy that requires approval, as in ExplainPolicyResponse. Or: shield; engine, if an OpenParallax
+	// engine requests it; elsewhere, if only the engine's own web page can answer.
 	Level string `protobuf:"bytes,10,opt,name=level,proto3" json:"level,omitempty"`
-	// The reason, if there is more to say than the level.
+	// A reason beyond the level, if there is one.
 	Why string `protobuf:"bytes,11,opt,name=why,proto3" json:"why,omitempty"`
 	// The call's x-request-id.
 	RequestId string `protobuf:"bytes,12,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -732,25 +733,26 @@ type Approval struct {
 	EscalateGroups []string `protobuf:"bytes,29,rep,name=escalate_groups,json=escalateGroups,proto3" json:"escalate_groups,omitempty"`
 	// A denial needs a comment.
 	ReasonRequired bool `protobuf:"varint,30,opt,name=reason_required,json=reasonRequired,proto3" json:"reason_required,omitempty"`
-	// An approval needs one, too.
+	// An approval needs a comment, too.
 	ReasonRequiredToApprove bool `protobuf:"varint,35,opt,name=reason_required_to_approve,json=reasonRequiredToApprove,proto3" json:"reason_required_to_approve,omitempty"`
 	// Whether the reader may answer now, and if not, why.
 	MayAnswer       bool   `protobuf:"varint,31,opt,name=may_answer,json=mayAnswer,proto3" json:"may_answer,omitempty"`
 	MayNotAnswerWhy string `protobuf:"bytes,32,opt,name=may_not_answer_why,json=mayNotAnswerWhy,proto3" json:"may_not_answer_why,omitempty"`
 	// The arguments are an excerpt: GetApproval returns all of them, unless may_not_approve_why is set.
 	ArgumentsExcerpt bool `protobuf:"varint,36,opt,name=arguments_excerpt,json=argumentsExcerpt,proto3" json:"arguments_excerpt,omitempty"`
-	// Why the call cannot be approved, only denied: its arguments cannot be shown in full. Empty: they can.
+	// Why the call can only be denied: its arguments cannot be shown in full. Empty: it can be approved.
 	MayNotApproveWhy string `protobuf:"bytes,37,opt,name=may_not_approve_why,json=mayNotApproveWhy,proto3" json:"may_not_approve_why,omitempty"`
 	// Only in the response to an answer for session or always: how many other pending approvals it has answered.
 	AlsoAnswered int32 `protobuf:"varint,38,opt,name=also_answered,json=alsoAnswered,proto3" json:"also_answered,omitempty"`
-	// Only there: further approvals that it covers may be pending, because there are too many, or of an error.
+	// In the same response: further approvals that the answer covers may still be pending, because there are too many, or
+	// because of an error.
 	MoreMayWait bool `protobuf:"varint,39,opt,name=more_may_wait,json=moreMayWait,proto3" json:"more_may_wait,omitempty"`
 	// How the tool differs from its accepted version, in lines: the first says that it has changed, then "- " begins a
-	// line that was removed, and "+ " one that was added. An excerpt, if it is long. Empty: it is the accepted one.
+	// line that was removed, and "+ " one that was added. An excerpt, if it is long. Empty: the tool has not changed.
 	ToolChange string `protobuf:"bytes,40,opt,name=tool_change,json=toolChange,proto3" json:"tool_change,omitempty"`
 	// The longest valid_for of an answer for session or always. Unset: no limit but the gateway's own.
 	MaxValidity *durationpb.Duration `protobuf:"bytes,33,opt,name=max_validity,json=maxValidity,proto3" json:"max_validity,omitempty"`
-	// The end of an answer for session or always. Unset: the answer is for this call, or does not end.
+	// The end of an answer for session or always. Unset: the answer is for this call, or has no end.
 	ValidUntil    *timestamppb.Timestamp `protobuf:"bytes,34,opt,name=valid_until,json=validUntil,proto3" json:"valid_until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1766,10 +1768,9 @@ type WatchApprovalsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// For last_event_id.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// began comes first, and marks where the watch begins. Then asked, answered (one of several that have to approve
-	// did), escalated (further groups may answer), approved, denied, used, released (the call that used it did not
-	// start), expired, or missed: events were deleted before the caller read them, so the caller has to list the
-	// approvals.
+	// began comes first, and marks where the watch begins. Then asked, answered (one of several approvers has approved),
+	// escalated (further groups may answer), approved, denied, used, released (the call that used it did not start),
+	// expired, or missed: events were deleted before the caller read them, so the caller has to list the approvals.
 	Event string `protobuf:"bytes,2,opt,name=event,proto3" json:"event,omitempty"`
 	// The approval when the event was read; only its id and tenant if it has been deleted. Unset with began and
 	// missed.
@@ -1832,7 +1833,7 @@ func (x *WatchApprovalsResponse) GetApproval() *Approval {
 // Day has the counts of one day, in UTC.
 type ApprovalStatistics_Day struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its start.
+	// Start of the day.
 	Time          *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
 	Counts        *ApprovalCounts        `protobuf:"bytes,2,opt,name=counts,proto3" json:"counts,omitempty"`
 	unknownFields protoimpl.UnknownFields

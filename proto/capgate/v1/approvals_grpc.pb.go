@@ -57,8 +57,8 @@ type ApprovalsClient interface {
 	// Returns one approval. NOT_FOUND (APPROVAL_UNKNOWN) if it does not exist; approvals are deleted an hour after
 	// their end.
 	GetApproval(ctx context.Context, in *GetApprovalRequest, opts ...grpc.CallOption) (*GetApprovalResponse, error)
-	// Lists approvals that ended in the last 30 days, the newest first, without arguments. Of each tenant, about the last
-	// 5,000 are kept.
+	// Lists approvals that ended in the last 30 days, the newest first, without arguments. About the last 5,000 of each
+	// tenant are kept.
 	ListPastApprovals(ctx context.Context, in *ListPastApprovalsRequest, opts ...grpc.CallOption) (*ListPastApprovalsResponse, error)
 	// Returns how many approvals were answered in the last 30 days, how fast, and by whom. PERMISSION_DENIED
 	// (APPROVER_REQUIRED) for a caller at the public port that sees only the approvals of its user.
@@ -67,9 +67,9 @@ type ApprovalsClient interface {
 	// FAILED_PRECONDITION (APPROVAL_NOT_PENDING, with the state in the metadata) if it is no longer pending,
 	// (ALREADY_ANSWERED) if the same person has answered it, or (APPROVAL_NOT_REMEMBERED) if the answer cannot be
 	// remembered as requested; PERMISSION_DENIED (SELF_APPROVAL) if the approver is the user of the call, or
-	// (APPROVER_GROUP) if it is in none of the groups that may answer; INVALID_ARGUMENT (REASON_REQUIRED) if a comment
-	// is missing; UNAVAILABLE (RULE_NOT_SET) if the call is approved, but the rule for remember "always" could not be
-	// set. If several people have to approve, the approval stays pending until the last of them has.
+	// (APPROVER_GROUP) if the approver is in none of the groups that may answer; INVALID_ARGUMENT (REASON_REQUIRED) if a
+	// comment is missing; UNAVAILABLE (RULE_NOT_SET) if the call is approved, but the rule for remember "always" could
+	// not be set. If several people must approve, the approval stays pending until all of them have approved.
 	Approve(ctx context.Context, in *ApproveRequest, opts ...grpc.CallOption) (*ApproveResponse, error)
 	// Denies a call. Errors as for Approve.
 	Deny(ctx context.Context, in *DenyRequest, opts ...grpc.CallOption) (*DenyResponse, error)
@@ -195,8 +195,8 @@ type ApprovalsServer interface {
 	// Returns one approval. NOT_FOUND (APPROVAL_UNKNOWN) if it does not exist; approvals are deleted an hour after
 	// their end.
 	GetApproval(context.Context, *GetApprovalRequest) (*GetApprovalResponse, error)
-	// Lists approvals that ended in the last 30 days, the newest first, without arguments. Of each tenant, about the last
-	// 5,000 are kept.
+	// Lists approvals that ended in the last 30 days, the newest first, without arguments. About the last 5,000 of each
+	// tenant are kept.
 	ListPastApprovals(context.Context, *ListPastApprovalsRequest) (*ListPastApprovalsResponse, error)
 	// Returns how many approvals were answered in the last 30 days, how fast, and by whom. PERMISSION_DENIED
 	// (APPROVER_REQUIRED) for a caller at the public port that sees only the approvals of its user.
@@ -205,9 +205,9 @@ type ApprovalsServer interface {
 	// FAILED_PRECONDITION (APPROVAL_NOT_PENDING, with the state in the metadata) if it is no longer pending,
 	// (ALREADY_ANSWERED) if the same person has answered it, or (APPROVAL_NOT_REMEMBERED) if the answer cannot be
 	// remembered as requested; PERMISSION_DENIED (SELF_APPROVAL) if the approver is the user of the call, or
-	// (APPROVER_GROUP) if it is in none of the groups that may answer; INVALID_ARGUMENT (REASON_REQUIRED) if a comment
-	// is missing; UNAVAILABLE (RULE_NOT_SET) if the call is approved, but the rule for remember "always" could not be
-	// set. If several people have to approve, the approval stays pending until the last of them has.
+	// (APPROVER_GROUP) if the approver is in none of the groups that may answer; INVALID_ARGUMENT (REASON_REQUIRED) if a
+	// comment is missing; UNAVAILABLE (RULE_NOT_SET) if the call is approved, but the rule for remember "always" could
+	// not be set. If several people must approve, the approval stays pending until all of them have approved.
 	Approve(context.Context, *ApproveRequest) (*ApproveResponse, error)
 	// Denies a call. Errors as for Approve.
 	Deny(context.Context, *DenyRequest) (*DenyResponse, error)

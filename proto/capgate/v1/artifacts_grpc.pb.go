@@ -31,12 +31,12 @@ const (
 // Artifacts lets callers share files. Files are uploaded and downloaded with the RPCs of capabilities, and over
 // HTTP at /v1/capabilities/{capability_id}/artifacts.
 type ArtifactsClient interface {
-	// Signs a URL with which anybody can download one file for a limited time, without a credential. Each download
+	// Signs a URL with which any client can download one file for a limited time, without a credential. Each download
 	// checks the signer's permissions again. It fails once the tenant is disabled, deleted or no longer granted the
 	// capability, and once the API key that signed the URL is revoked or has expired.
 	//
-	// NOT_FOUND (ARTIFACT_UNKNOWN, CAPABILITY_UNKNOWN) for a file or a capability that the caller's tenant does not
-	// have; INVALID_ARGUMENT (SIGNED_URL_INVALID) for an invalid ttl.
+	// NOT_FOUND (ARTIFACT_UNKNOWN, CAPABILITY_UNKNOWN) for a file or a capability that the caller's tenant does not have;
+	// INVALID_ARGUMENT (SIGNED_URL_INVALID) for an invalid ttl.
 	SignUrl(ctx context.Context, in *SignUrlRequest, opts ...grpc.CallOption) (*SignUrlResponse, error)
 }
 
@@ -65,12 +65,12 @@ func (c *artifactsClient) SignUrl(ctx context.Context, in *SignUrlRequest, opts 
 // Artifacts lets callers share files. Files are uploaded and downloaded with the RPCs of capabilities, and over
 // HTTP at /v1/capabilities/{capability_id}/artifacts.
 type ArtifactsServer interface {
-	// Signs a URL with which anybody can download one file for a limited time, without a credential. Each download
+	// Signs a URL with which any client can download one file for a limited time, without a credential. Each download
 	// checks the signer's permissions again. It fails once the tenant is disabled, deleted or no longer granted the
 	// capability, and once the API key that signed the URL is revoked or has expired.
 	//
-	// NOT_FOUND (ARTIFACT_UNKNOWN, CAPABILITY_UNKNOWN) for a file or a capability that the caller's tenant does not
-	// have; INVALID_ARGUMENT (SIGNED_URL_INVALID) for an invalid ttl.
+	// NOT_FOUND (ARTIFACT_UNKNOWN, CAPABILITY_UNKNOWN) for a file or a capability that the caller's tenant does not have;
+	// INVALID_ARGUMENT (SIGNED_URL_INVALID) for an invalid ttl.
 	SignUrl(context.Context, *SignUrlRequest) (*SignUrlResponse, error)
 	mustEmbedUnimplementedArtifactsServer()
 }

@@ -30,14 +30,14 @@ type Change struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Time  *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
-	// Who did it.
+	// The person or program.
 	Actor string `protobuf:"bytes,3,opt,name=actor,proto3" json:"actor,omitempty"`
 	// Such as approval.approved or rule.set.
 	What string `protobuf:"bytes,4,opt,name=what,proto3" json:"what,omitempty"`
 	// The tenant; empty: all of them, or none.
 	Tenant  string           `protobuf:"bytes,5,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	Targets []*Change_Target `protobuf:"bytes,6,rep,name=targets,proto3" json:"targets,omitempty"`
-	// The replica that did it.
+	// The replica where it happened.
 	Replica       string `protobuf:"bytes,7,opt,name=replica,proto3" json:"replica,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -273,7 +273,7 @@ func (x *ListChangesResponse) GetPartial() bool {
 	return false
 }
 
-// Target is what the change is about. Values are cut after 256 bytes.
+// Target is the changed object. Values longer than 256 bytes are truncated.
 type Change_Target struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`

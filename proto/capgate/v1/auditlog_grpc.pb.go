@@ -28,11 +28,11 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// AuditLog has the last changes by people and programs at all replicas, about 1,000. The files of audit.to, if there
-// are any, have all of them, and all calls.
+// AuditLog has the last changes by people and programs at all replicas, about 1,000. Audit log files (audit.to) have
+// all changes, and all calls.
 //
-// While Redis is away, the changes are those of the replica that responds, and partial says so. Every refusal carries
-// a google.rpc.ErrorInfo of the domain capgate.dev: INVALID_ARGUMENT (AUDIT_INVALID, with the field in the metadata).
+// While Redis is away, the changes are those of the replica that responds, and partial is true. Every refusal carries a
+// google.rpc.ErrorInfo of the domain capgate.dev: INVALID_ARGUMENT (AUDIT_INVALID, with the field in the metadata).
 type AuditLogClient interface {
 	// Lists changes, the newest first.
 	ListChanges(ctx context.Context, in *ListChangesRequest, opts ...grpc.CallOption) (*ListChangesResponse, error)
@@ -60,11 +60,11 @@ func (c *auditLogClient) ListChanges(ctx context.Context, in *ListChangesRequest
 // All implementations must embed UnimplementedAuditLogServer
 // for forward compatibility.
 //
-// AuditLog has the last changes by people and programs at all replicas, about 1,000. The files of audit.to, if there
-// are any, have all of them, and all calls.
+// AuditLog has the last changes by people and programs at all replicas, about 1,000. Audit log files (audit.to) have
+// all changes, and all calls.
 //
-// While Redis is away, the changes are those of the replica that responds, and partial says so. Every refusal carries
-// a google.rpc.ErrorInfo of the domain capgate.dev: INVALID_ARGUMENT (AUDIT_INVALID, with the field in the metadata).
+// While Redis is away, the changes are those of the replica that responds, and partial is true. Every refusal carries a
+// google.rpc.ErrorInfo of the domain capgate.dev: INVALID_ARGUMENT (AUDIT_INVALID, with the field in the metadata).
 type AuditLogServer interface {
 	// Lists changes, the newest first.
 	ListChanges(context.Context, *ListChangesRequest) (*ListChangesResponse, error)

@@ -36,7 +36,7 @@ type RecentCall struct {
 	// When it ended.
 	Time    *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=time,proto3" json:"time,omitempty"`
 	Replica string                 `protobuf:"bytes,4,opt,name=replica,proto3" json:"replica,omitempty"`
-	// The listener that it came by; empty: the public port.
+	// The listener that received the call; empty: the public port.
 	Listener string `protobuf:"bytes,5,opt,name=listener,proto3" json:"listener,omitempty"`
 	// The tenant; empty: the caller was not authenticated.
 	Tenant string `protobuf:"bytes,6,opt,name=tenant,proto3" json:"tenant,omitempty"`
@@ -67,11 +67,11 @@ type RecentCall struct {
 	BytesOut int64 `protobuf:"varint,22,opt,name=bytes_out,json=bytesOut,proto3" json:"bytes_out,omitempty"`
 	// Of W3C trace context, 32 hexadecimal digits; empty: none.
 	TraceId string `protobuf:"bytes,23,opt,name=trace_id,json=traceId,proto3" json:"trace_id,omitempty"`
-	// The trace in the tool that traces.link names; empty: there is none, or the call was not traced.
+	// A link to the trace, by traces.link; empty: no link is configured, or the call was not traced.
 	TraceLink string `protobuf:"bytes,24,opt,name=trace_link,json=traceLink,proto3" json:"trace_link,omitempty"`
-	// Unset: nothing decided about the call.
+	// Unset: no decision was made.
 	Policy *RecentCall_Decision `protobuf:"bytes,25,opt,name=policy,proto3" json:"policy,omitempty"`
-	// The approval that the call used, or lacks; empty: none.
+	// The approval that the call used, or requires; empty: none.
 	ApprovalId string `protobuf:"bytes,26,opt,name=approval_id,json=approvalId,proto3" json:"approval_id,omitempty"`
 	// It repeated an earlier call with its idempotency key, and got that one's response.
 	Replayed bool `protobuf:"varint,27,opt,name=replayed,proto3" json:"replayed,omitempty"`
@@ -332,10 +332,10 @@ type ListCallsRequest struct {
 	Query string `protobuf:"bytes,11,opt,name=query,proto3" json:"query,omitempty"`
 	// tool_error, incomplete or success, or "*" for any but success.
 	Outcome string `protobuf:"bytes,12,opt,name=outcome,proto3" json:"outcome,omitempty"`
-	// Searches the calls of past days (calls.past, calls.past_days) that ended from then on. Unset: as long as they are
-	// kept, if end_time is set; else only the last calls are listed.
+	// Searches the calls of past days (calls.past, calls.past_days) that ended at this time or later. Unset: as long as
+	// they are kept, if end_time is set; else only the last calls are listed.
 	StartTime *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
-	// The same for calls that ended until then. Unset: now.
+	// The same for calls that ended before this time. Unset: now.
 	EndTime       *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -478,10 +478,11 @@ type ListCallsResponse struct {
 	Partial bool `protobuf:"varint,3,opt,name=partial,proto3" json:"partial,omitempty"`
 	// The replica that responds.
 	Replica string `protobuf:"bytes,4,opt,name=replica,proto3" json:"replica,omitempty"`
-	// A search did not read the calls of all tenants: name a tenant, or a shorter time.
+	// A search did not read the calls of all tenants: set a tenant, or a shorter interval.
 	Incomplete bool `protobuf:"varint,5,opt,name=incomplete,proto3" json:"incomplete,omitempty"`
-	// A search reads at most 20,000 calls a page, and at most 100,000 that were recorded after the end of the page. The
-	// calls that ended since this time were searched; the next page goes on with earlier ones. Absent: all of the time were searched, or the page is full.
+	// A search reads at most 20,000 calls a page, and at most 100,000 that were recorded after the end of the page. Calls
+	// that ended at this time or later have been searched; the next page continues with earlier ones. Absent: the whole
+	// interval has been searched, or the page is full.
 	SearchedSince *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=searched_since,json=searchedSince,proto3" json:"searched_since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -748,14 +749,14 @@ func (x *WatchCallsResponse) GetCall() *RecentCall {
 	return nil
 }
 
-// Decision is what the rules said.
+// Decision is the decision of the rules.
 type RecentCall_Decision struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The level that decided, as in ExplainPolicyResponse.
 	Level string `protobuf:"bytes,1,opt,name=level,proto3" json:"level,omitempty"`
 	// allow, ask or block.
 	Decision string `protobuf:"bytes,2,opt,name=decision,proto3" json:"decision,omitempty"`
-	// What the candidates say, if they differ; empty: they do not.
+	// The decision of the candidates; empty if it is the same.
 	Candidate     string `protobuf:"bytes,3,opt,name=candidate,proto3" json:"candidate,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

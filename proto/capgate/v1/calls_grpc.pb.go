@@ -32,13 +32,13 @@ const (
 // Calls has the last calls of all replicas, 500 unless the configuration says otherwise (calls.keep). It never has
 // arguments, results or credentials.
 //
-// Each tenant has a share of them, and within it those that failed have one, so that a loud tenant displaces only its
-// own. Under load a replica keeps a part of the calls, by the same shares; the access log has all of them.
+// Each tenant has a share of them, part of which is for calls that failed, so that a busy tenant displaces only its own
+// calls. Under load a replica keeps some of the calls, by the same shares; the access log has all of them.
 //
-// The calls of past days are searched by time: of each tenant the last 2,000 of a week, unless the configuration says
+// The calls of past days are searched by time: the last 2,000 of each tenant in a week, unless the configuration says
 // otherwise (calls.past, calls.past_days).
 //
-// While Redis is away, the calls are those of the replica that responds, and partial says so.
+// While Redis is away, the calls are those of the replica that responds, and partial is true.
 //
 // Every refusal carries a google.rpc.ErrorInfo of the domain capgate.dev: INVALID_ARGUMENT (CALLS_INVALID, with the
 // field in the metadata), FAILED_PRECONDITION (CALLS_OFF) if the configuration keeps no calls, UNAVAILABLE
@@ -96,13 +96,13 @@ type Calls_WatchCallsClient = grpc.ServerStreamingClient[WatchCallsResponse]
 // Calls has the last calls of all replicas, 500 unless the configuration says otherwise (calls.keep). It never has
 // arguments, results or credentials.
 //
-// Each tenant has a share of them, and within it those that failed have one, so that a loud tenant displaces only its
-// own. Under load a replica keeps a part of the calls, by the same shares; the access log has all of them.
+// Each tenant has a share of them, part of which is for calls that failed, so that a busy tenant displaces only its own
+// calls. Under load a replica keeps some of the calls, by the same shares; the access log has all of them.
 //
-// The calls of past days are searched by time: of each tenant the last 2,000 of a week, unless the configuration says
+// The calls of past days are searched by time: the last 2,000 of each tenant in a week, unless the configuration says
 // otherwise (calls.past, calls.past_days).
 //
-// While Redis is away, the calls are those of the replica that responds, and partial says so.
+// While Redis is away, the calls are those of the replica that responds, and partial is true.
 //
 // Every refusal carries a google.rpc.ErrorInfo of the domain capgate.dev: INVALID_ARGUMENT (CALLS_INVALID, with the
 // field in the metadata), FAILED_PRECONDITION (CALLS_OFF) if the configuration keeps no calls, UNAVAILABLE

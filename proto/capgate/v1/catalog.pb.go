@@ -246,7 +246,7 @@ type ListCapabilitiesResponse struct {
 	Capabilities []*Capability          `protobuf:"bytes,1,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
 	// Empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	// Identifies this answer's content. Over HTTP it is the header ETag, for If-None-Match.
+	// Identifies the content of this response. Over HTTP it is the header ETag, for If-None-Match.
 	Etag          string `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -469,10 +469,10 @@ type ListToolsResponse struct {
 	Etag string `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
 	// Empty on the last page.
 	NextPageToken string `protobuf:"bytes,3,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	// Why there are no tools. TOOLS_UNKNOWN: they cannot be listed, but calls by name are possible. NO_POLICY: besides,
-	// no policy, rule or manifest allows a call, so that all are blocked. Empty: there are tools.
+	// Why there are no tools. TOOLS_UNKNOWN: they cannot be listed, but calls by name are possible. NO_POLICY: in
+	// addition, no policy, rule or manifest allows a call, so all calls are blocked. Empty: there are tools.
 	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
-	// The reason for people, with a remedy.
+	// The reason in words, with a remedy.
 	Notice        string `protobuf:"bytes,5,opt,name=notice,proto3" json:"notice,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -31,8 +31,8 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Catalog lists the capabilities and tools that the caller may use. Blocked ones appear not to exist. The same
-// function decides about lists and calls.
+// Catalog lists the capabilities and tools that the caller may use. Blocked ones appear not to exist. Lists and calls
+// are decided by the same function.
 //
 // UNAVAILABLE (POLICY_UNKNOWN) while the caller's permissions are unknown.
 type CatalogClient interface {
@@ -40,8 +40,8 @@ type CatalogClient interface {
 	ListCapabilities(ctx context.Context, in *ListCapabilitiesRequest, opts ...grpc.CallOption) (*ListCapabilitiesResponse, error)
 	// Returns one capability. NOT_FOUND (CAPABILITY_UNKNOWN) if the caller may use none of its tools.
 	GetCapability(ctx context.Context, in *GetCapabilityRequest, opts ...grpc.CallOption) (*GetCapabilityResponse, error)
-	// Lists the tools of one capability, in their author's order. NOT_FOUND as GetCapability, unless no tool is known and
-	// nobody has decided about the capability: then the list is empty, and its reason says so.
+	// Lists the tools of one capability, in their author's order. NOT_FOUND as for GetCapability, unless the capability's
+	// tools are unknown and no rule decides about it: then the list is empty, and reason is set.
 	ListTools(ctx context.Context, in *ListToolsRequest, opts ...grpc.CallOption) (*ListToolsResponse, error)
 	// Lists the OpenParallax engines that the caller may use, by id. Engines have no tools and are not capabilities.
 	ListEngines(ctx context.Context, in *ListEnginesRequest, opts ...grpc.CallOption) (*ListEnginesResponse, error)
@@ -99,8 +99,8 @@ func (c *catalogClient) ListEngines(ctx context.Context, in *ListEnginesRequest,
 // All implementations must embed UnimplementedCatalogServer
 // for forward compatibility.
 //
-// Catalog lists the capabilities and tools that the caller may use. Blocked ones appear not to exist. The same
-// function decides about lists and calls.
+// Catalog lists the capabilities and tools that the caller may use. Blocked ones appear not to exist. Lists and calls
+// are decided by the same function.
 //
 // UNAVAILABLE (POLICY_UNKNOWN) while the caller's permissions are unknown.
 type CatalogServer interface {
@@ -108,8 +108,8 @@ type CatalogServer interface {
 	ListCapabilities(context.Context, *ListCapabilitiesRequest) (*ListCapabilitiesResponse, error)
 	// Returns one capability. NOT_FOUND (CAPABILITY_UNKNOWN) if the caller may use none of its tools.
 	GetCapability(context.Context, *GetCapabilityRequest) (*GetCapabilityResponse, error)
-	// Lists the tools of one capability, in their author's order. NOT_FOUND as GetCapability, unless no tool is known and
-	// nobody has decided about the capability: then the list is empty, and its reason says so.
+	// Lists the tools of one capability, in their author's order. NOT_FOUND as for GetCapability, unless the capability's
+	// tools are unknown and no rule decides about it: then the list is empty, and reason is set.
 	ListTools(context.Context, *ListToolsRequest) (*ListToolsResponse, error)
 	// Lists the OpenParallax engines that the caller may use, by id. Engines have no tools and are not capabilities.
 	ListEngines(context.Context, *ListEnginesRequest) (*ListEnginesResponse, error)

@@ -87,14 +87,14 @@ type Fleet struct {
 	Capability string `protobuf:"bytes,2,opt,name=capability,proto3" json:"capability,omitempty"`
 	// Backends that get calls.
 	Usable int32 `protobuf:"varint,3,opt,name=usable,proto3" json:"usable,omitempty"`
-	// So few are healthy that calls go to all that are not certainly dead.
+	// Too few backends are healthy, so calls go to all that are not known to be down.
 	Panic bool `protobuf:"varint,4,opt,name=panic,proto3" json:"panic,omitempty"`
 	// Calls of this replica that wait for a backend below its limit.
 	Waiting  int32      `protobuf:"varint,5,opt,name=waiting,proto3" json:"waiting,omitempty"`
 	Backends []*Backend `protobuf:"bytes,6,rep,name=backends,proto3" json:"backends,omitempty"`
 	// When a backend last changed its state.
 	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
-	// Backends of the fleet, also those that the list leaves out.
+	// Number of backends of the fleet, including those that the list leaves out.
 	BackendCount int32 `protobuf:"varint,8,opt,name=backend_count,json=backendCount,proto3" json:"backend_count,omitempty"`
 	// Backends that are down or ejected.
 	FailingCount  int32 `protobuf:"varint,9,opt,name=failing_count,json=failingCount,proto3" json:"failing_count,omitempty"`
@@ -374,7 +374,7 @@ func (x *Backend) GetSource() string {
 type BackendState struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Addr  string                 `protobuf:"bytes,1,opt,name=addr,proto3" json:"addr,omitempty"`
-	// Counts cover all replicas, which know of the drain; otherwise this one alone.
+	// All replicas know of the drain, and the counts cover them. Otherwise the counts are those of this replica alone.
 	Shared bool `protobuf:"varint,2,opt,name=shared,proto3" json:"shared,omitempty"`
 	// One for each fleet with the backend.
 	Drains        []*DrainState `protobuf:"bytes,3,rep,name=drains,proto3" json:"drains,omitempty"`
@@ -439,7 +439,7 @@ type DrainState struct {
 	Capability string                 `protobuf:"bytes,1,opt,name=capability,proto3" json:"capability,omitempty"`
 	Drained    bool                   `protobuf:"varint,2,opt,name=drained,proto3" json:"drained,omitempty"`
 	Since      *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
-	// The operator that began it.
+	// The operator that started it.
 	By string `protobuf:"bytes,4,opt,name=by,proto3" json:"by,omitempty"`
 	// Calls in flight at all replicas.
 	InFlight int32 `protobuf:"varint,5,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`
@@ -447,7 +447,7 @@ type DrainState struct {
 	Replicas int32 `protobuf:"varint,6,opt,name=replicas,proto3" json:"replicas,omitempty"`
 	// Replicas that do not drain it yet.
 	Unheard int32 `protobuf:"varint,7,opt,name=unheard,proto3" json:"unheard,omitempty"`
-	// The request began or ended the drain.
+	// The request started or ended the drain.
 	Changed       bool `protobuf:"varint,8,opt,name=changed,proto3" json:"changed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -554,7 +554,7 @@ type ListFleetsRequest struct {
 	State string `protobuf:"bytes,5,opt,name=state,proto3" json:"state,omitempty"`
 	// capability, or failing: fleets with backends that are down or ejected come first. Empty: capability.
 	OrderBy string `protobuf:"bytes,6,opt,name=order_by,json=orderBy,proto3" json:"order_by,omitempty"`
-	// At most so many backends of each fleet: those that match the query come first, then those that are down or
+	// At most this number of backends of each fleet: those that match the query come first, then those that are down or
 	// ejected. 0: all, in the order of the configuration.
 	Backends      int32 `protobuf:"varint,7,opt,name=backends,proto3" json:"backends,omitempty"`
 	unknownFields protoimpl.UnknownFields

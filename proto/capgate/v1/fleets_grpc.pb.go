@@ -31,7 +31,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Fleets has the fleets as the replica that responds sees them, and drains backends at all replicas.
+// Fleets lists the fleets as the replica that responds sees them, and drains backends at all replicas.
 type FleetsClient interface {
 	// Lists fleets and their backends, by capability. NOT_FOUND (CAPABILITY_UNKNOWN) if no fleet serves the capability.
 	ListFleets(ctx context.Context, in *ListFleetsRequest, opts ...grpc.CallOption) (*ListFleetsResponse, error)
@@ -96,7 +96,7 @@ func (c *fleetsClient) UndrainBackend(ctx context.Context, in *UndrainBackendReq
 // All implementations must embed UnimplementedFleetsServer
 // for forward compatibility.
 //
-// Fleets has the fleets as the replica that responds sees them, and drains backends at all replicas.
+// Fleets lists the fleets as the replica that responds sees them, and drains backends at all replicas.
 type FleetsServer interface {
 	// Lists fleets and their backends, by capability. NOT_FOUND (CAPABILITY_UNKNOWN) if no fleet serves the capability.
 	ListFleets(context.Context, *ListFleetsRequest) (*ListFleetsResponse, error)

@@ -68,13 +68,13 @@ type GetMeResponse struct {
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// The person; empty for a program.
 	User string `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
-	// The only tenant that the roles are for; empty: all, or some.
+	// The only tenant of the roles; empty: all tenants, or several.
 	Tenant string `protobuf:"bytes,3,opt,name=tenant,proto3" json:"tenant,omitempty"`
-	// viewer, operator, approver or admin: all roles, whatever tenants they are for.
+	// viewer, operator, approver or admin: all roles, for whatever tenants.
 	Roles []string `protobuf:"bytes,4,rep,name=roles,proto3" json:"roles,omitempty"`
-	// The roles for all tenants, of an operator who has others for some.
+	// The roles for all tenants, if the operator has further roles for some.
 	AllRoles *structpb.ListValue `protobuf:"bytes,5,opt,name=all_roles,json=allRoles,proto3" json:"all_roles,omitempty"`
-	// The further roles for one tenant each, of an operator with several.
+	// The further roles, each for one tenant.
 	Tenants []*TenantRoles `protobuf:"bytes,6,rep,name=tenants,proto3" json:"tenants,omitempty"`
 	Groups  []string       `protobuf:"bytes,7,rep,name=groups,proto3" json:"groups,omitempty"`
 	// key, token, certificate, session, start or insecure.
@@ -393,9 +393,9 @@ func (x *ListSessionsResponse) GetTotalSize() int32 {
 type Session struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// admin, inbox or program: where it counts.
+	// Where the session is valid: admin, inbox or program.
 	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
-	// Who signed in, as the audit log names them.
+	// The person or key, as named in the audit log.
 	Name   string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
 	User   string `protobuf:"bytes,4,opt,name=user,proto3" json:"user,omitempty"`
 	Issuer string `protobuf:"bytes,5,opt,name=issuer,proto3" json:"issuer,omitempty"`
@@ -523,7 +523,7 @@ type RevokeSessionsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The id of one session.
 	Session string `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
-	// A person or key, as ListSessions names them.
+	// A person or key, as named by ListSessions.
 	Name          string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

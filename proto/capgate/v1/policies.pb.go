@@ -732,14 +732,14 @@ type ExplainPolicyResponse struct {
 	// The level that decided: user+agent, user, tenant+agent, tenant, global, manifest, fleet or default.
 	Level string                        `protobuf:"bytes,2,opt,name=level,proto3" json:"level,omitempty"`
 	Looks []*ExplainPolicyResponse_Look `protobuf:"bytes,3,rep,name=looks,proto3" json:"looks,omitempty"`
-	// The decision after the candidates are put in effect, and the level that decided. Empty if the tenant has no candidates and there
-	// are no global ones, and if the request is for the candidates.
+	// The decision after the candidates are put in effect, and the level that decided. Empty if the tenant has no
+	// candidates and there are no global ones, and if the request is for the candidates.
 	CandidatePolicy string `protobuf:"bytes,4,opt,name=candidate_policy,json=candidatePolicy,proto3" json:"candidate_policy,omitempty"`
 	CandidateLevel  string `protobuf:"bytes,5,opt,name=candidate_level,json=candidateLevel,proto3" json:"candidate_level,omitempty"`
 	// If the decision is ask: the people that may answer, by approvals.rules, in words.
 	Approvers string `protobuf:"bytes,6,opt,name=approvers,proto3" json:"approvers,omitempty"`
-	// With force: that the tenant, the capability or the tool does not exist, in words. Empty: all of them exist, or the
-	// tools of the capability are not known.
+	// With force: which of the tenant, the capability and the tool does not exist, in words. Empty: all of them exist, or
+	// the tools of the capability are not known.
 	Unknown       string `protobuf:"bytes,7,opt,name=unknown,proto3" json:"unknown,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -916,7 +916,7 @@ func (x *ListDecisionsRequest) GetPageToken() string {
 
 type ListDecisionsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// By tool; of each tool the decision for any caller, and those for the callers, in one order.
+	// By tool. Each tool has the decision for any caller and those for the callers, always in the same order.
 	Decisions []*ListDecisionsResponse_Decision `protobuf:"bytes,1,rep,name=decisions,proto3" json:"decisions,omitempty"`
 	// Empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
@@ -1042,13 +1042,13 @@ func (x *ComparePoliciesRequest) GetTenant() string {
 
 type ComparePoliciesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What would change, the most called first; at most 200.
+	// The changes, the most called tools first; at most 200.
 	Changes []*ComparePoliciesResponse_PolicyChange `protobuf:"bytes,1,rep,name=changes,proto3" json:"changes,omitempty"`
-	// How many decisions were compared.
+	// Number of decisions that were compared.
 	Compared int32 `protobuf:"varint,2,opt,name=compared,proto3" json:"compared,omitempty"`
-	// There was more to compare than the 1,000 that one request compares.
+	// There are more decisions than the 1,000 that one request compares.
 	Truncated bool `protobuf:"varint,3,opt,name=truncated,proto3" json:"truncated,omitempty"`
-	// There are candidates that apply to any of them.
+	// Some candidates apply to the decisions.
 	Candidates    bool `protobuf:"varint,4,opt,name=candidates,proto3" json:"candidates,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1220,7 +1220,7 @@ type ListDecisionsResponse_Decision struct {
 	Policy string `protobuf:"bytes,4,opt,name=policy,proto3" json:"policy,omitempty"`
 	// The level that decides.
 	Level string `protobuf:"bytes,5,opt,name=level,proto3" json:"level,omitempty"`
-	// Rules name the tool, and the catalog does not have it.
+	// Rules name the tool, but the catalog does not have it.
 	Unlisted      bool `protobuf:"varint,6,opt,name=unlisted,proto3" json:"unlisted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1302,7 +1302,7 @@ func (x *ListDecisionsResponse_Decision) GetUnlisted() bool {
 type ComparePoliciesResponse_PolicyChange struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Tenant string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
-	// Empty: of a call that names none, or of no call at all.
+	// Empty: the call names none, or there was no call.
 	User       string `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
 	Agent      string `protobuf:"bytes,3,opt,name=agent,proto3" json:"agent,omitempty"`
 	Capability string `protobuf:"bytes,4,opt,name=capability,proto3" json:"capability,omitempty"`
@@ -1312,7 +1312,7 @@ type ComparePoliciesResponse_PolicyChange struct {
 	Level           string `protobuf:"bytes,7,opt,name=level,proto3" json:"level,omitempty"`
 	CandidatePolicy string `protobuf:"bytes,8,opt,name=candidate_policy,json=candidatePolicy,proto3" json:"candidate_policy,omitempty"`
 	CandidateLevel  string `protobuf:"bytes,9,opt,name=candidate_level,json=candidateLevel,proto3" json:"candidate_level,omitempty"`
-	// How many of the recent calls it is about.
+	// Number of the recent calls with this decision.
 	Calls         int32 `protobuf:"varint,10,opt,name=calls,proto3" json:"calls,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -64,8 +64,7 @@ type PoliciesClient interface {
 	ListPolicies(ctx context.Context, in *ListPoliciesRequest, opts ...grpc.CallOption) (*ListPoliciesResponse, error)
 	// Explains the decision on a call: the decision, and every level that is looked up, in order.
 	ExplainPolicy(ctx context.Context, in *ExplainPolicyRequest, opts ...grpc.CallOption) (*ExplainPolicyResponse, error)
-	// Says what the candidates would change: of the tools that were called recently, or are known, those whose decision
-	// would be another one.
+	// Lists what the candidates would change: the tools, called recently or known, whose decision would differ.
 	ComparePolicies(ctx context.Context, in *ComparePoliciesRequest, opts ...grpc.CallOption) (*ComparePoliciesResponse, error)
 	// Lists the decisions on the tools of a capability: for any caller, and for the users and agents that rules of the
 	// tenant name. Each is the decision of ExplainPolicy.
@@ -187,8 +186,7 @@ type PoliciesServer interface {
 	ListPolicies(context.Context, *ListPoliciesRequest) (*ListPoliciesResponse, error)
 	// Explains the decision on a call: the decision, and every level that is looked up, in order.
 	ExplainPolicy(context.Context, *ExplainPolicyRequest) (*ExplainPolicyResponse, error)
-	// Says what the candidates would change: of the tools that were called recently, or are known, those whose decision
-	// would be another one.
+	// Lists what the candidates would change: the tools, called recently or known, whose decision would differ.
 	ComparePolicies(context.Context, *ComparePoliciesRequest) (*ComparePoliciesResponse, error)
 	// Lists the decisions on the tools of a capability: for any caller, and for the users and agents that rules of the
 	// tenant name. Each is the decision of ExplainPolicy.

@@ -35,7 +35,7 @@ type RegisterBackendRequest struct {
 	Addr string `protobuf:"bytes,2,opt,name=addr,proto3" json:"addr,omitempty"`
 	// How long the registration is valid, from 1s to 1h. Unset: 30s.
 	Ttl *durationpb.Duration `protobuf:"bytes,3,opt,name=ttl,proto3" json:"ttl,omitempty"`
-	// The lease of an earlier answer, to renew it. Empty: a new lease.
+	// The lease of an earlier response, to renew it. Empty: a new lease.
 	Lease string `protobuf:"bytes,4,opt,name=lease,proto3" json:"lease,omitempty"`
 	// Share of calls, against the fleet's other backends', 0 to 10000; 0: no new calls. Unset: 100.
 	Weight *int32 `protobuf:"varint,5,opt,name=weight,proto3,oneof" json:"weight,omitempty"`
@@ -48,10 +48,10 @@ type RegisterBackendRequest struct {
 	Dialect string `protobuf:"bytes,8,opt,name=dialect,proto3" json:"dialect,omitempty"`
 	// Maximum concurrent calls of all gateways together, 0 to 100000; 0: the fleet's setting.
 	MaxConcurrent int32 `protobuf:"varint,9,opt,name=max_concurrent,json=maxConcurrent,proto3" json:"max_concurrent,omitempty"`
-	// The text of the capability's manifest.yaml, at most 4 MiB; its id must be the capability. It applies if the
-	// fleet has no manifest of its own; if backends bring different manifests, the most frequent one applies. Send
-	// it with each renewal: a renewal without it removes it. If registration.manifests has become false since, a
-	// renewal succeeds and its manifest is ignored.
+	// The text of the capability's manifest.yaml, at most 4 MiB; its id must be the capability. It applies if the fleet
+	// has no manifest of its own; if backends send different manifests, the most frequent one applies. Send it with each
+	// renewal: a renewal without it removes it. If registration.manifests has become false since, a renewal succeeds and
+	// its manifest is ignored.
 	Manifest string `protobuf:"bytes,10,opt,name=manifest,proto3" json:"manifest,omitempty"`
 	// The tenant of the session. Required with session in a gateway with tenants, and invalid otherwise. The tenant
 	// need not exist yet.

@@ -79,11 +79,11 @@ type GetSummaryResponse struct {
 	Ready bool `protobuf:"varint,3,opt,name=ready,proto3" json:"ready,omitempty"`
 	// ok, away, or embedded: there is one replica.
 	Redis string `protobuf:"bytes,4,opt,name=redis,proto3" json:"redis,omitempty"`
-	// All is of the replica that responds, because Redis is away.
+	// The summary covers only the replica that responds, because Redis is away.
 	Partial bool `protobuf:"varint,5,opt,name=partial,proto3" json:"partial,omitempty"`
-	// The replicas that said something within the last 20 seconds, by their ids.
+	// The replicas seen within the last 20 seconds, by their ids.
 	Replicas []*GetSummaryResponse_Replica `protobuf:"bytes,6,rep,name=replicas,proto3" json:"replicas,omitempty"`
-	// The last 15 minutes, the oldest first; the last one is not over.
+	// The last 15 minutes, the oldest first; the last one is not complete.
 	Minutes []*GetSummaryResponse_Minute `protobuf:"bytes,7,rep,name=minutes,proto3" json:"minutes,omitempty"`
 	// Their sums.
 	Totals *GetSummaryResponse_Totals `protobuf:"bytes,8,opt,name=totals,proto3" json:"totals,omitempty"`
@@ -227,9 +227,9 @@ type GetSummaryResponse_PublicPort struct {
 	// public_url of the configuration, without a final slash; empty: none.
 	Url  string `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
 	Port int32  `protobuf:"varint,2,opt,name=port,proto3" json:"port,omitempty"`
-	// The port is TLS.
+	// The port uses TLS.
 	Tls bool `protobuf:"varint,3,opt,name=tls,proto3" json:"tls,omitempty"`
-	// Callers need a credential.
+	// Callers must authenticate.
 	CredentialRequired bool `protobuf:"varint,4,opt,name=credential_required,json=credentialRequired,proto3" json:"credential_required,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
@@ -572,7 +572,7 @@ type GetSummaryResponse_Attention struct {
 	Text string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
 	// Where the console shows it, such as #/inbox.
 	Link string `protobuf:"bytes,3,opt,name=link,proto3" json:"link,omitempty"`
-	// What it is about, such as a fleet's capability; empty: the whole gateway.
+	// Its subject, such as a fleet's capability; empty: the whole gateway.
 	Subject string `protobuf:"bytes,4,opt,name=subject,proto3" json:"subject,omitempty"`
 	// How many there are, such as pending approvals; 0: no number applies.
 	Count int32 `protobuf:"varint,5,opt,name=count,proto3" json:"count,omitempty"`

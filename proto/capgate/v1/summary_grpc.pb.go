@@ -28,10 +28,10 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Summary has what an operator wants to see first. An operator of one tenant sees the calls of that tenant, and of what
-// needs attention the approvals alone.
+// Summary is an overview for operators. An operator of one tenant sees the calls of that tenant, and of the conditions
+// that need attention only the approvals.
 type SummaryClient interface {
-	// Returns the summary. While Redis is away, it is of the replica that responds, and partial says so.
+	// Returns the summary. While Redis is away, it covers only the replica that responds, and partial is true.
 	GetSummary(ctx context.Context, in *GetSummaryRequest, opts ...grpc.CallOption) (*GetSummaryResponse, error)
 }
 
@@ -57,10 +57,10 @@ func (c *summaryClient) GetSummary(ctx context.Context, in *GetSummaryRequest, o
 // All implementations must embed UnimplementedSummaryServer
 // for forward compatibility.
 //
-// Summary has what an operator wants to see first. An operator of one tenant sees the calls of that tenant, and of what
-// needs attention the approvals alone.
+// Summary is an overview for operators. An operator of one tenant sees the calls of that tenant, and of the conditions
+// that need attention only the approvals.
 type SummaryServer interface {
-	// Returns the summary. While Redis is away, it is of the replica that responds, and partial says so.
+	// Returns the summary. While Redis is away, it covers only the replica that responds, and partial is true.
 	GetSummary(context.Context, *GetSummaryRequest) (*GetSummaryResponse, error)
 	mustEmbedUnimplementedSummaryServer()
 }

@@ -37,23 +37,23 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Tenants manages tenants and API keys in Redis. All replicas of a gateway that share it follow a change
-// within a second. Tenants and keys of the configuration are listed too, with source "file", and can be
-// changed only there. A tenant of the configuration takes precedence over one of Redis with the same id, and
-// may have keys in Redis.
+// Tenants manages tenants and API keys in Redis. All replicas of a gateway that share it follow a change within a
+// second. Tenants and keys of the configuration are listed too, with source "file"; they are changed in the
+// configuration. A tenant of the configuration takes precedence over one of Redis with the same id, and may have keys
+// in Redis.
 //
 // The admin API covers all tenants. At the public port, a caller whose credential has the scope admin sees its own
 // tenant ("-" stands for its id), and lists, creates, rotates and revokes keys of that tenant. Other tenants do not
 // exist for it. A key that it creates or rotates may have no scope or assertion that its own credential lacks:
-// PERMISSION_DENIED (GRANT_EXCEEDED, with the scope or assertion in the metadata). A caller thus cannot extend its
-// own permissions, but a key may outlive the key that created it. Other methods are for operators:
-// PERMISSION_DENIED (OPERATORS_ONLY).
+// PERMISSION_DENIED (GRANT_EXCEEDED, with the scope or assertion in the metadata). A caller thus cannot extend its own
+// permissions, but a key may outlive the key that created it. Other methods are for operators: PERMISSION_DENIED
+// (OPERATORS_ONLY).
 //
-// Every refusal carries a google.rpc.ErrorInfo of the domain capgate.dev: FAILED_PRECONDITION
-// (TENANTS_OFF) without identity.store: redis in the configuration, or (TENANT_IN_FILE, KEY_IN_FILE) for tenants and
-// keys of the configuration, INVALID_ARGUMENT (TENANT_INVALID, with the field in the metadata), NOT_FOUND
-// (TENANT_UNKNOWN, KEY_UNKNOWN), UNAVAILABLE (TENANTS_UNAVAILABLE) if a retry may succeed. The change may
-// then be stored without all replicas knowing it: make it again.
+// Every refusal carries a google.rpc.ErrorInfo of the domain capgate.dev: FAILED_PRECONDITION (TENANTS_OFF) without
+// identity.store: redis in the configuration, or (TENANT_IN_FILE, KEY_IN_FILE) for tenants and keys of the
+// configuration, INVALID_ARGUMENT (TENANT_INVALID, with the field in the metadata), NOT_FOUND (TENANT_UNKNOWN,
+// KEY_UNKNOWN), UNAVAILABLE (TENANTS_UNAVAILABLE) if a retry may succeed. In that case the change may be stored
+// although not all replicas know it: repeat the request.
 type TenantsClient interface {
 	// Creates a tenant. ALREADY_EXISTS (TENANT_EXISTS) if the id is taken, RESOURCE_EXHAUSTED (TENANTS_FULL) if
 	// there are too many.
@@ -197,23 +197,23 @@ func (c *tenantsClient) RevokeKey(ctx context.Context, in *RevokeKeyRequest, opt
 // All implementations must embed UnimplementedTenantsServer
 // for forward compatibility.
 //
-// Tenants manages tenants and API keys in Redis. All replicas of a gateway that share it follow a change
-// within a second. Tenants and keys of the configuration are listed too, with source "file", and can be
-// changed only there. A tenant of the configuration takes precedence over one of Redis with the same id, and
-// may have keys in Redis.
+// Tenants manages tenants and API keys in Redis. All replicas of a gateway that share it follow a change within a
+// second. Tenants and keys of the configuration are listed too, with source "file"; they are changed in the
+// configuration. A tenant of the configuration takes precedence over one of Redis with the same id, and may have keys
+// in Redis.
 //
 // The admin API covers all tenants. At the public port, a caller whose credential has the scope admin sees its own
 // tenant ("-" stands for its id), and lists, creates, rotates and revokes keys of that tenant. Other tenants do not
 // exist for it. A key that it creates or rotates may have no scope or assertion that its own credential lacks:
-// PERMISSION_DENIED (GRANT_EXCEEDED, with the scope or assertion in the metadata). A caller thus cannot extend its
-// own permissions, but a key may outlive the key that created it. Other methods are for operators:
-// PERMISSION_DENIED (OPERATORS_ONLY).
+// PERMISSION_DENIED (GRANT_EXCEEDED, with the scope or assertion in the metadata). A caller thus cannot extend its own
+// permissions, but a key may outlive the key that created it. Other methods are for operators: PERMISSION_DENIED
+// (OPERATORS_ONLY).
 //
-// Every refusal carries a google.rpc.ErrorInfo of the domain capgate.dev: FAILED_PRECONDITION
-// (TENANTS_OFF) without identity.store: redis in the configuration, or (TENANT_IN_FILE, KEY_IN_FILE) for tenants and
-// keys of the configuration, INVALID_ARGUMENT (TENANT_INVALID, with the field in the metadata), NOT_FOUND
-// (TENANT_UNKNOWN, KEY_UNKNOWN), UNAVAILABLE (TENANTS_UNAVAILABLE) if a retry may succeed. The change may
-// then be stored without all replicas knowing it: make it again.
+// Every refusal carries a google.rpc.ErrorInfo of the domain capgate.dev: FAILED_PRECONDITION (TENANTS_OFF) without
+// identity.store: redis in the configuration, or (TENANT_IN_FILE, KEY_IN_FILE) for tenants and keys of the
+// configuration, INVALID_ARGUMENT (TENANT_INVALID, with the field in the metadata), NOT_FOUND (TENANT_UNKNOWN,
+// KEY_UNKNOWN), UNAVAILABLE (TENANTS_UNAVAILABLE) if a retry may succeed. In that case the change may be stored
+// although not all replicas know it: repeat the request.
 type TenantsServer interface {
 	// Creates a tenant. ALREADY_EXISTS (TENANT_EXISTS) if the id is taken, RESOURCE_EXHAUSTED (TENANTS_FULL) if
 	// there are too many.

@@ -26,7 +26,7 @@ const (
 
 type ListUsageRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Empty or "-": all tenants. One tenant is listed also if it has no limits.
+	// Empty or "-": all tenants. A single tenant is listed even if it has no limits.
 	Tenant string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	// At most 1000. 0: 1000.
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
@@ -150,7 +150,7 @@ func (x *ListUsageResponse) GetNextPageToken() string {
 type TenantInUse struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Tenant string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
-	// Nothing is rejected.
+	// The limits only count; nothing is rejected.
 	Shadow        bool          `protobuf:"varint,2,opt,name=shadow,proto3" json:"shadow,omitempty"`
 	Limits        []*LimitInUse `protobuf:"bytes,3,rep,name=limits,proto3" json:"limits,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -217,11 +217,11 @@ type LimitInUse struct {
 	Capability string `protobuf:"bytes,3,opt,name=capability,proto3" json:"capability,omitempty"`
 	Tool       string `protobuf:"bytes,4,opt,name=tool,proto3" json:"tool,omitempty"`
 	Max        int32  `protobuf:"varint,5,opt,name=max,proto3" json:"max,omitempty"`
-	// Calls at once that calls_per_second allows.
+	// Size of the token bucket of calls_per_second.
 	Burst int32 `protobuf:"varint,6,opt,name=burst,proto3" json:"burst,omitempty"`
-	// Of quotas that of all replicas, as last known, and per value the maximum of those that called this replica
-	// recently. Of other limits that of this replica, and per value the sum: calls of the last second, or concurrent
-	// calls.
+	// For quotas, the use at all replicas, as last known; with per, the greatest use of the values that called this
+	// replica recently. For other limits, the use at this replica, with per the sum of all values: calls of the last
+	// second, or concurrent calls.
 	Used float64 `protobuf:"fixed64,7,opt,name=used,proto3" json:"used,omitempty"`
 	// Permits that this replica holds.
 	Held int32 `protobuf:"varint,8,opt,name=held,proto3" json:"held,omitempty"`
@@ -433,7 +433,7 @@ func (x *ListDailyUsageResponse) GetNear() []*DailyUse {
 
 type DailyUse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Such as 2026-11-29, UTC. Of near: the day or the month, such as 2026-11.
+	// Such as 2026-11-29, UTC. In near: the day or the month, such as 2026-11.
 	Date string `protobuf:"bytes,1,opt,name=date,proto3" json:"date,omitempty"`
 	// calls_per_second, concurrent, per_day or per_month.
 	Limit string `protobuf:"bytes,2,opt,name=limit,proto3" json:"limit,omitempty"`
@@ -441,9 +441,9 @@ type DailyUse struct {
 	Per        string `protobuf:"bytes,3,opt,name=per,proto3" json:"per,omitempty"`
 	Capability string `protobuf:"bytes,4,opt,name=capability,proto3" json:"capability,omitempty"`
 	Tool       string `protobuf:"bytes,5,opt,name=tool,proto3" json:"tool,omitempty"`
-	// Of quotas the calls of the day, or of the month up to that day, of all replicas; it may include calls that were
-	// leased and not made. Of concurrent the greatest number at any time of the day, sampled each second; calls of other
-	// replicas count by their permits. Of calls_per_second the calls in the busiest second at one replica.
+	// For quotas, the calls of the day, or of the month up to that day, at all replicas; they may include calls that were
+	// leased and not made. For concurrent, the greatest number at any time of the day, sampled each second; calls of
+	// other replicas count by their permits. For calls_per_second, the calls in the busiest second at one replica.
 	Used float64 `protobuf:"fixed64,6,opt,name=used,proto3" json:"used,omitempty"`
 	// The limit on that day.
 	Max           float64 `protobuf:"fixed64,7,opt,name=max,proto3" json:"max,omitempty"`

@@ -29,9 +29,10 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Usage has how much of their limits tenants use.
+// Usage reports how much of their limits tenants use.
 type UsageClient interface {
-	// Lists tenants with limits, and their use. A page may be short. UNAVAILABLE (USAGE_UNAVAILABLE) if Redis is away.
+	// Lists tenants with limits, and their use. A page may have fewer entries than requested. UNAVAILABLE
+	// (USAGE_UNAVAILABLE) if Redis is away.
 	ListUsage(ctx context.Context, in *ListUsageRequest, opts ...grpc.CallOption) (*ListUsageResponse, error)
 	// Lists the use of a tenant's limits on each of the last days. UNAVAILABLE (USAGE_UNAVAILABLE) if Redis is away.
 	ListDailyUsage(ctx context.Context, in *ListDailyUsageRequest, opts ...grpc.CallOption) (*ListDailyUsageResponse, error)
@@ -69,9 +70,10 @@ func (c *usageClient) ListDailyUsage(ctx context.Context, in *ListDailyUsageRequ
 // All implementations must embed UnimplementedUsageServer
 // for forward compatibility.
 //
-// Usage has how much of their limits tenants use.
+// Usage reports how much of their limits tenants use.
 type UsageServer interface {
-	// Lists tenants with limits, and their use. A page may be short. UNAVAILABLE (USAGE_UNAVAILABLE) if Redis is away.
+	// Lists tenants with limits, and their use. A page may have fewer entries than requested. UNAVAILABLE
+	// (USAGE_UNAVAILABLE) if Redis is away.
 	ListUsage(context.Context, *ListUsageRequest) (*ListUsageResponse, error)
 	// Lists the use of a tenant's limits on each of the last days. UNAVAILABLE (USAGE_UNAVAILABLE) if Redis is away.
 	ListDailyUsage(context.Context, *ListDailyUsageRequest) (*ListDailyUsageResponse, error)

@@ -209,7 +209,7 @@ type ListDeadLettersResponse struct {
 	// All destinations of notices in the configuration.
 	Destinations  []string `protobuf:"bytes,2,rep,name=destinations,proto3" json:"destinations,omitempty"`
 	NextPageToken string   `protobuf:"bytes,3,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	// Dead letters that the pages leave out because they cannot be decoded: those that were met on the way to this page.
+	// Number of dead letters that were left out up to this page because they cannot be decoded.
 	Malformed     int32 `protobuf:"varint,4,opt,name=malformed,proto3" json:"malformed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -402,9 +402,9 @@ type RetryDeadLettersResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Events that wait for another delivery.
 	Retried int32 `protobuf:"varint,1,opt,name=retried,proto3" json:"retried,omitempty"`
-	// Dead letters that match are left; repeat the request.
+	// Further dead letters match; repeat the request.
 	More bool `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
-	// Dead letters that cannot be decoded. They are skipped.
+	// Number of dead letters that were skipped because they cannot be decoded.
 	Malformed     int32 `protobuf:"varint,3,opt,name=malformed,proto3" json:"malformed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -34,10 +34,10 @@ const (
 type WebhooksClient interface {
 	// Lists dead letters, the newest first.
 	ListDeadLetters(ctx context.Context, in *ListDeadLettersRequest, opts ...grpc.CallOption) (*ListDeadLettersResponse, error)
-	// Delivers an event again. NOT_FOUND (LETTER_UNKNOWN) if there is no such dead letter.
+	// Delivers an event again. NOT_FOUND (LETTER_UNKNOWN) if the dead letter does not exist.
 	RetryDeadLetter(ctx context.Context, in *RetryDeadLetterRequest, opts ...grpc.CallOption) (*RetryDeadLetterResponse, error)
-	// Delivers all events again that are dead when the request begins, or those of them that match: the newest 1000, the
-	// oldest of these first.
+	// Delivers all dead letters again that exist when the request begins, or those of them that match: the newest 1000,
+	// the oldest of these first.
 	RetryDeadLetters(ctx context.Context, in *RetryDeadLettersRequest, opts ...grpc.CallOption) (*RetryDeadLettersResponse, error)
 }
 
@@ -87,10 +87,10 @@ func (c *webhooksClient) RetryDeadLetters(ctx context.Context, in *RetryDeadLett
 type WebhooksServer interface {
 	// Lists dead letters, the newest first.
 	ListDeadLetters(context.Context, *ListDeadLettersRequest) (*ListDeadLettersResponse, error)
-	// Delivers an event again. NOT_FOUND (LETTER_UNKNOWN) if there is no such dead letter.
+	// Delivers an event again. NOT_FOUND (LETTER_UNKNOWN) if the dead letter does not exist.
 	RetryDeadLetter(context.Context, *RetryDeadLetterRequest) (*RetryDeadLetterResponse, error)
-	// Delivers all events again that are dead when the request begins, or those of them that match: the newest 1000, the
-	// oldest of these first.
+	// Delivers all dead letters again that exist when the request begins, or those of them that match: the newest 1000,
+	// the oldest of these first.
 	RetryDeadLetters(context.Context, *RetryDeadLettersRequest) (*RetryDeadLettersResponse, error)
 	mustEmbedUnimplementedWebhooksServer()
 }
