@@ -43,7 +43,7 @@ var peculiar = map[string]http.HandlerFunc{
 	},
 	"no content": func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusNoContent)
-		if _, err := w.Write([]byte("x")); err != http.ErrBodyNotAllowed { //nolint:errorlint // net/http does not wrap it
+		if _, err := w.Write([]byte("x")); err != http.ErrBodyNotAllowed { //nolint:errorlint // never wrapped
 			panic(err)
 		}
 	},

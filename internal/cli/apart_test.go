@@ -42,7 +42,8 @@ func TestTenantsAreApart(t *testing.T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	// Both have limits of the same users and tools. acme has no calls of caps' echo left.
-	const grants = `{"scopes": ["invoke", "read", "approve", "policy", "admin", "engine.chat", "engine.agent", "engine.subagent", "engine.admin", "engine.shield"], "asserts": ["user", "agent"]}`
+	const grants = `{"scopes": ["invoke", "read", "approve", "policy", "admin", "engine.chat", ` +
+		`"engine.agent", "engine.subagent", "engine.admin", "engine.shield"], "asserts": ["user", "agent"]}`
 	ofAcme := newParty(t, "acme", random.IntN(2) == 0, `"caps", "people", "hidden", "hidden-engine"`, grants, 10)
 	ofGlobex := newParty(t, "globex", random.IntN(2) == 0, `"caps", "people", "mine", "engine"`, grants, 1_000_000)
 	together, keys := startGateways(t, 2, "hidden", ofAcme, ofGlobex)

@@ -26,7 +26,8 @@ func TestPreview(t *testing.T) {
 		`[]`:                       `[]`,
 		`[true,null,1e2,"a","b"]`:  "[\n  true,\n  null,\n  1e2,\n  \"a\",\n  \"b\"\n]",
 		`{"b":{},"a":[{"c":"d"}]}`: "{\n  \"a\": [\n    {\n      \"c\": \"d\"\n    }\n  ],\n  \"b\": {}\n}",
-		`"a\u202eb\u200b\u0007\n\"\\\u007f\ud83d\ude00\ud83d\udc69\u200d"`: `"a\u202eb\u200b\u0007\n\"\\\u007f😀👩\u200d"`,
+		`"a\u202eb\u200b\u0007\n\"\\\u007f\ud83d\ude00\ud83d\udc69\u200d"`: `"a\u202eb\u200b` +
+			`\u0007\n\"\\\u007f😀👩\u200d"`,
 		`{"password":null,"max_tokens":true}`: "{\n  \"max_tokens\": true,\n  " +
 			"\"password\": null\n}",
 		`{"author":"ann","keyboard":"qwerty","path":"a/b","key":"k"}`: "{\n  \"author\": \"ann\",\n  \"key\": " +
