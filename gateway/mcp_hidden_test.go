@@ -88,7 +88,8 @@ func TestMCPUndiscoveredTools(t *testing.T) {
 	if got := invoke("late__hidden"); got != unknown {
 		t.Errorf("a blocked tool: %s, another: %s", got, unknown)
 	}
-	if got := invoke("absent__echo"); !strings.Contains(got, "no capability") {
+	if got := invoke("absent__echo"); !strings.Contains(got, `"code":-32602`) ||
+		!strings.Contains(got, `"reason":"TOOL_UNKNOWN"`) || strings.Contains(got, "no capability") {
 		t.Errorf("of an unknown capability: %s", got)
 	}
 	if n := len(f.capability.Seen()); n != 0 {

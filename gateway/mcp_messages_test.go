@@ -295,7 +295,7 @@ func TestMCPNames(t *testing.T) {
 			t.Errorf("%q: %v %v", prefix, r, err)
 		}
 		_, err = s.CallTool(t.Context(), &sdk.CallToolParams{Name: "caps__" + gatewaytest.Echo})
-		if _, data := refusalOf(t, err); data["reason"] != "CAPABILITY_UNKNOWN" {
+		if _, data := refusalOf(t, err); data["reason"] != "TOOL_UNKNOWN" {
 			t.Errorf("%q: %v", prefix, data)
 		}
 	}

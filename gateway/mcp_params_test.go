@@ -106,7 +106,7 @@ func TestMCPParamHeadersOfOthers(t *testing.T) {
 	t.Parallel()
 	f := startMCP(t, func(o *gatewaytest.Options) { o.Authenticator = callGrants{} })
 	f.declareHeaders(t)
-	for of, want := range map[string]string{"acme": `"code":-32020`, "globex": "CAPABILITY_UNKNOWN"} {
+	for of, want := range map[string]string{"acme": `"code":-32020`, "globex": "TOOL_UNKNOWN"} {
 		_, text := f.post(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{`+newestMeta+
 			`,"name":"caps__echo","arguments":{"region":"eu"}}}`, "Mcp-Protocol-Version", revisions[0], "Mcp-Method",
 			"tools/call",

@@ -207,7 +207,7 @@ func TestMCPCalls(t *testing.T) {
 			t.Errorf("got %+v %v", r, err)
 		}
 		for name, reason := range map[string]string{
-			"caps__hidden": "TOOL_UNKNOWN", "other__x": "CAPABILITY_UNKNOWN", "nothing": "CAPABILITY_UNKNOWN",
+			"caps__hidden": "TOOL_UNKNOWN", "other__x": "TOOL_UNKNOWN", "nothing": "TOOL_UNKNOWN",
 			"caps__" + gatewaytest.Break: "BROKE",
 		} {
 			_, err := invoke(name, `{}`)

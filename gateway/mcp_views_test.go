@@ -72,7 +72,7 @@ func TestMCPNamesOfOthers(t *testing.T) {
 		hidden, absent := invoke(c.credential, c.hidden), invoke(c.credential, c.absent)
 		prefix := func(name string) string { before, _, _ := strings.Cut(name, "__"); return before }
 		if got := strings.ReplaceAll(hidden, prefix(c.hidden), prefix(c.absent)); got != absent ||
-			!strings.Contains(absent, "CAPABILITY_UNKNOWN") {
+			!strings.Contains(absent, "TOOL_UNKNOWN") {
 			t.Errorf("%s: hidden %s, absent %s", name, hidden, absent)
 		}
 	}

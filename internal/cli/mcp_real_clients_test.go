@@ -71,7 +71,7 @@ func TestMCPClients(t *testing.T) {
 			check.Must(t, json.Unmarshal([]byte(out), &got))
 			want := clientRun{Version: c.version, Tools: []string{"ask__block", "ask__count", "ask__echo", "ask__fail",
 				"ask__wrong", "block", "count", "echo", "fail", "wrong"}, Echo: map[string]string{"text": "hi"},
-				Refused: []any{-32602.0, "CAPABILITY_UNKNOWN"}, Failed: true, Wrong: []any{true, "text", "image"},
+				Refused: []any{-32602.0, "TOOL_UNKNOWN"}, Failed: true, Wrong: []any{true, "text", "image"},
 				Count: "done", Progress: [][3]any{{1.0, 3.0, "one"}, {2.0, 3.0, "two"}, {3.0, 3.0, "three"}},
 				Cancelled: true, Page: []string{"url", "https://gate.example/inbox"},
 				Elicited: map[string]string{"text": "page"}, Held: map[string]string{"text": "held"}}

@@ -92,7 +92,7 @@ func (h *Handler) answerOf(i *invocation, reply *docpb.InvokeResponse, err error
 	switch {
 	case err == nil:
 		return h.resultOf(i, reply)
-	case toolsetOf(i.exchange.r.Context()) != nil && status.InfoOf(err).GetReason() == capabilityUnknown:
+	case status.InfoOf(err).GetReason() == capabilityUnknown:
 		return nil, h.hidden(i.exchange.r.Context(), i.name, "")
 	case h.hides(i, err):
 		return nil, h.hidden(i.exchange.r.Context(), i.name, i.req.GetCapabilityId())

@@ -86,16 +86,12 @@ const (
 
 // hidden returns the rejection of a call of a tool that does not exist, or that policy hides from the caller of ctx.
 // It only depends on the name and on the tools that the caller may call, or on that they are not known. capability is
-// empty if the name belongs to none.
+// empty if the name belongs to none: clients of MCP know tools alone.
 func (h *Handler) hidden(ctx context.Context, name, capability string) error {
 	if err := h.cfg.Catalog.Undiscovered(ctx, capability); err != nil {
 		return err
 	}
-	reason := toolUnknown
-	if capability == "" && toolsetOf(ctx) == nil { // a toolset has tools, without their capabilities
-		reason = capabilityUnknown
-	}
-	p := problem.Own(http.StatusNotFound, codes.NotFound, reason,
+	p := problem.Own(http.StatusNotFound, codes.NotFound, toolUnknown,
 		fmt.Sprintf("there is no tool %.64q, or a policy hides it%s tools/list has the tools that you may call",
 			name, hintOf(name, h.namesIn(ctx, capability)))).NotStarted()
 	if p.JSONRPC = jsonrpc.CodeInvalidParams; capability != "" {
