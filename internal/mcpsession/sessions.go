@@ -17,6 +17,7 @@ type Key struct {
 	Tenant string `json:"tenant"`
 	UID    string `json:"uid,omitempty"` // of the tenant; empty for one of the configuration
 	ID     string `json:"id"`            // random
+	Owner  string `json:"-"`             // the user of the session, or the key of one without a user; a Change has none
 }
 
 // Change is a change of a session.
@@ -27,7 +28,7 @@ type Change struct {
 
 // Bounds of what is stored.
 const (
-	MaxSessions = 1000           // of a tenant, that have a level; the same for subscriptions
+	MaxSessions = 1000           // of a tenant, that have a level; the same for subscriptions. See Store
 	MaxURIs     = 64             // subscriptions of a session
 	MaxURIBytes = 32 << 10       // of the URIs of a session
 	TTL         = 24 * time.Hour // of a level, renewed by each use
@@ -35,17 +36,20 @@ const (
 )
 
 // ErrFull is the error of a level or a subscription beyond these bounds.
-var ErrFull = errors.New("too many sessions of the tenant have a level or subscriptions, or the session has too many")
+var ErrFull = errors.New("too many sessions of the tenant or of the owner have a level or subscriptions, " +
+	"or the session has too many subscriptions")
 
-// Store shares levels and subscriptions between replicas. Each method but Watch must end with its ctx.
+// Store shares levels and subscriptions between replicas. An owner has at most four times as many of a tenant's
+// MaxSessions as are free. Each method but Watch must end with its ctx.
 type Store interface {
 	// Level returns the level of a session, and renews it; empty means none.
 	Level(ctx context.Context, key Key) (string, error)
-	// SetLevel sets the level of a session. It returns ErrFull if the tenant has too many.
+	// SetLevel sets the level of a session. It returns ErrFull if the tenant or the owner has too many.
 	SetLevel(ctx context.Context, key Key, level string) error
 	// URIs returns the resources to which a session has subscribed, and renews them.
 	URIs(ctx context.Context, key Key) ([]string, error)
-	// Subscribe adds a resource to a session. It returns ErrFull if the session or the tenant has too many.
+	// Subscribe adds a resource to a session. It returns ErrFull if the session, the tenant or the owner has too
+	// many.
 	Subscribe(ctx context.Context, key Key, uri string) error
 	// Unsubscribe removes a resource from a session.
 	Unsubscribe(ctx context.Context, key Key, uri string) error

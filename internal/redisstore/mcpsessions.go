@@ -28,14 +28,17 @@ func (s *MCPSessions) keysOf(of mcpsession.Key) []string {
 		s.key("{TENANT:mcp}:[UID:]levels", of.Tenant, of.UID)}
 }
 
+// member returns the name of a session in the tenant's list.
+func member(of mcpsession.Key) string { return digest(of.Owner) + ":" + digest(of.ID) }
+
 // Level implements mcpsession.Store.
 func (s *MCPSessions) Level(ctx context.Context, of mcpsession.Key) (string, error) {
-	return s.run(ctx, getLevelScript, s.keysOf(of), digest(of.ID), mcpsession.TTL.Milliseconds()).Text()
+	return s.run(ctx, getLevelScript, s.keysOf(of), member(of), mcpsession.TTL.Milliseconds()).Text()
 }
 
 // SetLevel implements mcpsession.Store.
 func (s *MCPSessions) SetLevel(ctx context.Context, of mcpsession.Key, level string) error {
-	set, err := s.run(ctx, setLevelScript, s.keysOf(of), digest(of.ID), mcpsession.TTL.Milliseconds(), level,
+	set, err := s.run(ctx, setLevelScript, s.keysOf(of), member(of), mcpsession.TTL.Milliseconds(), level,
 		mcpsession.MaxSessions, s.channel("mcpsessions"), message(mcpsession.Change{Key: of, Level: level})).Int()
 	if err == nil && set == 0 {
 		return mcpsession.ErrFull
@@ -57,12 +60,12 @@ func (s *MCPSessions) urisOf(of mcpsession.Key) []string {
 
 // URIs implements mcpsession.Store.
 func (s *MCPSessions) URIs(ctx context.Context, of mcpsession.Key) ([]string, error) {
-	return s.run(ctx, getURIsScript, s.urisOf(of), digest(of.ID), mcpsession.URITTL.Milliseconds()).StringSlice()
+	return s.run(ctx, getURIsScript, s.urisOf(of), member(of), mcpsession.URITTL.Milliseconds()).StringSlice()
 }
 
 // Subscribe implements mcpsession.Store.
 func (s *MCPSessions) Subscribe(ctx context.Context, of mcpsession.Key, uri string) error {
-	set, err := s.run(ctx, subscribeScript, s.urisOf(of), digest(of.ID), mcpsession.URITTL.Milliseconds(), uri,
+	set, err := s.run(ctx, subscribeScript, s.urisOf(of), member(of), mcpsession.URITTL.Milliseconds(), uri,
 		mcpsession.MaxURIs, mcpsession.MaxURIBytes, mcpsession.MaxSessions, s.channel("mcpsessions"),
 		message(mcpsession.Change{Key: of})).Int()
 	if err == nil && set == 0 {
@@ -73,7 +76,7 @@ func (s *MCPSessions) Subscribe(ctx context.Context, of mcpsession.Key, uri stri
 
 // Unsubscribe implements mcpsession.Store.
 func (s *MCPSessions) Unsubscribe(ctx context.Context, of mcpsession.Key, uri string) error {
-	return s.run(ctx, unsubscribeScript, s.urisOf(of), digest(of.ID), uri, s.channel("mcpsessions"),
+	return s.run(ctx, unsubscribeScript, s.urisOf(of), member(of), uri, s.channel("mcpsessions"),
 		message(mcpsession.Change{Key: of})).Err()
 }
 

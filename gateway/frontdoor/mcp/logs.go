@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -79,6 +78,6 @@ func (h *Handler) setLevel(ctx context.Context, p *sdk.SetLoggingLevelParams) (s
 
 // limitedLevels returns the error of a tenant that sets too many levels.
 func limitedLevels(wait time.Duration) error {
-	return limited("MCP_LEVELS_LIMITED", wait, fmt.Sprintf(
-		"this tenant sets levels of log messages too often, or %d of its sessions have one", mcpsession.MaxSessions))
+	return limited("MCP_LEVELS_LIMITED", wait, "the tenant sets levels of log messages too often, or too many "+
+		"sessions of this user, or of its tenant, have one")
 }

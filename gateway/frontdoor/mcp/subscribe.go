@@ -87,8 +87,8 @@ func (h *Handler) subscriber(x *exchange, uri string) (key mcpsession.Key, _ err
 func stored(err error) (sdk.Result, error) {
 	switch {
 	case errors.Is(err, mcpsession.ErrFull):
-		return nil, limited(subscriptionsLimited, time.Minute, "1,000 sessions of the tenant have subscriptions to "+
-			"resources, which is the maximum; they end two hours after the last stream of a session")
+		return nil, limited(subscriptionsLimited, time.Minute, "too many sessions of this user, or of its tenant, "+
+			"have subscriptions to resources; they end two hours after the last stream of a session")
 	case err != nil:
 		return nil, unavailable("MCP_SUBSCRIPTION_LOST", "the subscription could not be stored, or removed")
 	}

@@ -20,14 +20,23 @@ func Suite() contract.Suite[mcpsession.Store] {
 	return contract.Suite[mcpsession.Store]{
 		"a level is that of one session":  testLevel,
 		"a tenant has a limit of its own": testLimit,
+		"no owner has all sessions":       testShare,
 		"a session has its subscriptions": testURIs,
 		"subscriptions have limits":       testURILimits,
 		"other replicas are notified":     testWatch,
 	}
 }
 
+// key returns the key of a session, whose owner has no other.
 func key(tenant, uid, id string) mcpsession.Key {
-	return mcpsession.Key{Tenant: tenant, UID: uid, ID: id}
+	return mcpsession.Key{Tenant: tenant, UID: uid, ID: id, Owner: id}
+}
+
+// owned returns the key of a session of an owner with others.
+func owned(owner, id string) mcpsession.Key {
+	k := key("acme", "1", id)
+	k.Owner = owner
+	return k
 }
 
 // want compares the level of a session.
@@ -64,6 +73,32 @@ func testLimit(t *testing.T, open func() mcpsession.Store) {
 	want(t, s, key("acme", "1", "7"), "error")
 	check.Must(t, s.SetLevel(t.Context(), key("globex", "1", "more"), "info"))
 	check.Must(t, s.SetLevel(t.Context(), key("acme", "2", "more"), "info"))
+}
+
+// testShare: one owner has at most four fifths of a tenant's sessions, and others find room, also after that.
+func testShare(t *testing.T, open func() mcpsession.Store) {
+	s := open()
+	const share = mcpsession.MaxSessions / 5 * 4
+	for name, set := range map[string]func(mcpsession.Key) error{
+		"levels":        func(k mcpsession.Key) error { return s.SetLevel(t.Context(), k, "info") },
+		"subscriptions": func(k mcpsession.Key) error { return s.Subscribe(t.Context(), k, "a://b") },
+	} {
+		for i := range share {
+			if err := set(owned("heavy", strconv.Itoa(i))); err != nil {
+				t.Fatalf("%s: session %d: %v", name, i, err)
+			}
+		}
+		if err := set(owned("heavy", "more")); !errors.Is(err, mcpsession.ErrFull) {
+			t.Errorf("%s: a session too many of the owner: %v", name, err)
+		}
+		check.Must(t, set(owned("heavy", "7")))
+		check.Must(t, set(owned("light", "a")))
+		check.Must(t, set(owned("light", "b")))
+	}
+	check.Must(t, s.Unsubscribe(t.Context(), owned("light", "a"), "a://b"))
+	check.Must(t, s.Unsubscribe(t.Context(), owned("light", "b"), "a://b"))
+	check.Must(t, s.Unsubscribe(t.Context(), owned("heavy", "7"), "a://b"))
+	check.Must(t, s.Subscribe(t.Context(), owned("heavy", "more"), "a://b"))
 }
 
 // wantURIs compares the subscriptions of a session.
@@ -141,6 +176,7 @@ func testWatch(t *testing.T, open func() mcpsession.Store) {
 	check.Must(t, a.Unsubscribe(ctx, key("acme", "1", "v"), "a://b"))
 	for _, want := range []mcpsession.Change{{Key: key("acme", "1", "s"), Level: "info"}, {Key: key("acme", "1", "u")},
 		{Key: key("acme", "1", "v")}} {
+		want.Owner = "" // is not published
 		if c := check.Received(t, changed, "the change"); c != want {
 			t.Errorf("%+v; want %+v", c, want)
 		}

@@ -1,6 +1,6 @@
 -- Returns the level of a session of MCP, and renews it. Empty means none.
 --
--- KEYS: level, the tenant's sessions by their end. ARGV: digest of the id, TTL.
+-- KEYS: level, the tenant's sessions by their end. ARGV: digests of owner and id, TTL.
 
 -- include mcpsession
 

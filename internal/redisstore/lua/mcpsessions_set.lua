@@ -1,7 +1,8 @@
--- Sets the level of a session of MCP, and publishes that. It returns 0 if too many sessions of the tenant have one.
+-- Sets the level of a session of MCP, and publishes that. It returns 0 if too many sessions of the tenant or of the
+-- owner have one.
 --
--- KEYS: level, the tenant's sessions by their end. ARGV: digest of the id, TTL, level, maximum of sessions, channel,
--- message.
+-- KEYS: level, the tenant's sessions by their end. ARGV: digests of owner and id, TTL, level, maximum of sessions,
+-- channel, message.
 
 -- include mcpsession
 

@@ -1,7 +1,8 @@
--- Adds a resource to a session of MCP, and publishes that. It returns 0 if the session or the tenant has too many.
+-- Adds a resource to a session of MCP, and publishes that. It returns 0 if the session, the tenant or the owner has too
+-- many.
 --
--- KEYS: subscriptions, the tenant's sessions by their end. ARGV: digest of the id, TTL, URI, maximum of URIs and of
--- their bytes, maximum of sessions, channel, message.
+-- KEYS: subscriptions, the tenant's sessions by their end. ARGV: digests of owner and id, TTL, URI, maximum of URIs and
+-- of their bytes, maximum of sessions, channel, message.
 
 -- include mcpsession
 

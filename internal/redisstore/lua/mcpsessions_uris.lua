@@ -1,6 +1,6 @@
 -- Returns the resources to which a session of MCP has subscribed, and renews them.
 --
--- KEYS: subscriptions, the tenant's sessions by their end. ARGV: digest of the id, TTL.
+-- KEYS: subscriptions, the tenant's sessions by their end. ARGV: digests of owner and id, TTL.
 
 -- include mcpsession
 

@@ -156,7 +156,7 @@ func New(cfg Config, deps Deps) (*Door, error) {
 		Tasks: newTasks(cfg.Approvals, deps.Stored), Questions: cfg.Questions, Levels: cfg.Levels,
 		Session: func(r *http.Request, id string) mcpsession.Key {
 			of := &web.Of(r).Identity
-			return mcpsession.Key{Tenant: of.Tenant, UID: uidOf(of), ID: id}
+			return mcpsession.Key{Tenant: of.Tenant, UID: uidOf(of), ID: id, Owner: ownerOf(of)}
 		},
 		Unix:   func(r *http.Request) bool { return web.Of(r).Client.Unix },
 		Tenant: func(r *http.Request) string { return web.Of(r).Identity.Tenant },
@@ -189,6 +189,14 @@ type toolsOf struct {
 	features *features
 	watchers *watch.Slots
 	views    *views
+}
+
+// ownerOf returns the owner of a caller's sessions: the user, or the key of a caller without one.
+func ownerOf(caller *tenant.Identity) string {
+	if caller.User != "" {
+		return "user " + caller.User
+	}
+	return "key " + caller.Key
 }
 
 // listable returns the refusal of a caller that may not list tools, or nil.

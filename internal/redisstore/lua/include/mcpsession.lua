@@ -1,7 +1,7 @@
 -- renew keeps what a session of MCP has set for the TTL. isTooMany reports whether the session would be one too many of
--- its tenant.
+-- its tenant, or of its owner, which has at most four times as many as are free.
 --
--- KEYS: what the session has set, the tenant's sessions by their end. ARGV: digest of the id, TTL.
+-- KEYS: what the session has set, the tenant's sessions by their end. ARGV: digests of owner and id, TTL.
 
 -- include now
 
@@ -13,5 +13,13 @@ local function renew()
 end
 local function isTooMany(most)
   redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', decimal(now))
-  return not redis.call('ZSCORE', KEYS[2], ARGV[1]) and redis.call('ZCARD', KEYS[2]) >= tonumber(most)
+  if redis.call('ZSCORE', KEYS[2], ARGV[1]) then return false end
+  local count = redis.call('ZCARD', KEYS[2])
+  local share = 4 * (tonumber(most) - count)
+  if count < share then return false end
+  local owner, own = string.match(ARGV[1], '^[^:]*:'), 0
+  for _, other in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1)) do
+    if string.sub(other, 1, #owner) == owner then own = own + 1 end
+  end
+  return own >= share
 end
