@@ -219,8 +219,10 @@ func (v *server) leaveFollow(s *session, o *opened, f *follow) {
 }
 
 // release ends a subscription that no follower of the session needs. In a session that replicas share, a stream of the
-// client at another replica may need it, unless it is over. A server that does not respond ends it with the session.
-// The caller must hold the session's turn.
+// client at another replica may need it, unless it is over: it stays until the session ends. To end it with the last
+// stream, replicas would need a lease for each follower, and an order of the end of one stream and the start of the
+// next; without both, a client that reconnects would lose updates. A server that does not respond ends it with the
+// session. The caller must hold the session's turn.
 func (o *opened) release(ctx context.Context, uri string, over bool) {
 	if o.link.listener.has(uri) || o.link.place.Load() != nil && !over {
 		return
