@@ -17,7 +17,8 @@ import (
 
 // A server of an earlier revision may ask on the stream of a GET, which belongs to no call (2025-11-25, Streamable
 // HTTP, "Listening for Messages from the Server"). Some SDKs do so unless the tool names its call. A question there is
-// for the only call of the session whose client answers questions.
+// for the only call of the session whose client answers questions. If the client answers only those in results (since
+// 2026-07-28), the server gets an error at once.
 const (
 	streamCost     = 24 << 10        // the gateway's memory for a stream, in bytes
 	streamIdle     = time.Minute     // until a stream closes that no call needs
@@ -29,7 +30,7 @@ type listener struct {
 	running sync.WaitGroup
 
 	mu      sync.Mutex
-	calls   map[*exchange]struct{} // whose clients answer questions
+	calls   map[*exchange]struct{} // whose clients answer questions, perhaps only those in results
 	follows map[*follow]struct{}
 	stream  *stream   // nil means none
 	none    time.Time // until then, the server is not asked for a stream
@@ -51,7 +52,7 @@ type stream struct {
 // listen adds a call to a session, and opens the stream if there is none. It returns once the server can ask there, or
 // has no stream. leave must be called before the call settles.
 func (v *server) listen(ex *exchange, s *session, o *opened) (leave func()) {
-	if ex.method == manifest.Subscribe || ex.asks.kinds == 0 || ex.asks.of.Ask == nil || o.ID() == "" ||
+	if ex.method == manifest.Subscribe || ex.asks.kinds == 0 || o.ID() == "" ||
 		o.InitializeResult().ProtocolVersion >= modern {
 		return func() {}
 	}

@@ -79,6 +79,38 @@ func TestQuestionsOnTheSessionsStream(t *testing.T) {
 	}
 }
 
+// TestUndeclaredQuestionsOnTheSessionsStream: a client of 2026-07-28 answers questions only in results. A server of an
+// earlier revision that asks on the stream of the session, although nothing is declared to it, gets an error at once.
+//
+//nolint:staticcheck // roots are deprecated, and still a part of the protocol
+func TestUndeclaredQuestionsOnTheSessionsStream(t *testing.T) {
+	t.Parallel()
+	r := newRemote(t, true)
+	r.mcp.AddTool(&sdk.Tool{Name: "asks", InputSchema: json.RawMessage(`{"type":"object"}`)},
+		func(ctx context.Context, q *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			ended, cancel := context.WithCancel(context.Background()) // without the call, and until its end
+			defer context.AfterFunc(ctx, cancel)()
+			defer cancel()
+			text := declared(q.Session.InitializeParams())
+			r.declared.Store(&text)
+			_, err := q.Session.ListRoots(ended, nil)
+			return nil, err
+		})
+	w := startAsking(t, r, []string{"roots"})
+	s := w.connect(t, answering(func(string) {}), "2026-07-28")
+	n := gets(r, false)
+	for range 2 {
+		text, failed := ask(t, s)
+		if kinds := *r.declared.Load(); !failed || kinds != "" ||
+			!strings.Contains(text, "no client answers this request") {
+			t.Errorf("%q, %t; declared: %q", text, failed, kinds)
+		}
+	}
+	if n.Load() != 1 {
+		t.Errorf("the session has %d streams", n.Load())
+	}
+}
+
 // TestAmbiguousQuestions: a question on the stream of a session with two calls is for neither of them. The server gets
 // an error at once.
 func TestAmbiguousQuestions(t *testing.T) {
