@@ -28,3 +28,19 @@ func BenchmarkSchema(b *testing.B) {
 		e.Schema(schema)
 	}
 }
+
+// BenchmarkOf measures the list of the toolsets of a caller beside those of many tenants. Each request of the registry
+// makes it.
+func BenchmarkOf(b *testing.B) {
+	all := make([]toolset.Toolset, toolset.MaxStored)
+	for i := range all {
+		all[i] = toolset.Toolset{Name: "s", Tenants: []string{fmt.Sprint(i)}}
+	}
+	sets := toolset.New(all)
+	b.ReportAllocs()
+	for b.Loop() {
+		if found := sets.Of(toolset.Caller{Tenant: "7"}); len(found) != 1 {
+			b.Fatalf("%d toolsets", len(found))
+		}
+	}
+}

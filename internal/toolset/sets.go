@@ -19,7 +19,8 @@ type sets struct {
 	all    []*Set // in the order of precedence
 	unread bool   // there may be stored ones that are not known yet
 	named  map[stored][]placed
-	hashed map[tool][]*Set // those with a hash of a tool
+	owned  map[string][]*Set // by tenant; those of all tenants at ""
+	hashed map[tool][]*Set   // those with a hash of a tool
 }
 
 // placed is a toolset with its place in the order of precedence.
@@ -60,10 +61,11 @@ func fileSets(all []Toolset) (sets []*Set) {
 }
 
 func newSets(all []*Set) *sets {
-	s := &sets{all: all, named: map[stored][]placed{}, hashed: map[tool][]*Set{}}
+	s := &sets{all: all, named: map[stored][]placed{}, owned: map[string][]*Set{}, hashed: map[tool][]*Set{}}
 	for i, one := range all {
 		for _, id := range one.ids() {
 			s.named[id] = append(s.named[id], placed{one, i})
+			s.owned[id.tenant] = append(s.owned[id.tenant], one)
 		}
 		for of, e := range one.exact {
 			if e.Hash != (toolschema.Hash{}) {
@@ -140,13 +142,15 @@ func (s *Sets) Unread() bool { return s.load().unread }
 // Of returns the toolsets of a caller, sorted by name.
 func (s *Sets) Of(of Caller) (all []*Set) {
 	now := s.load()
-	for _, one := range now.all {
-		if one.isFor(of) && now.find(one.of.Name, of) == one {
-			all = append(all, one)
+	for _, tenant := range []string{of.Tenant, ""} {
+		for _, one := range now.owned[tenant] {
+			if now.find(one.of.Name, of) == one {
+				all = append(all, one)
+			}
 		}
 	}
 	slices.SortFunc(all, func(a, b *Set) int { return cmp.Compare(a.of.Name, b.of.Name) })
-	return all
+	return slices.Compact(all)
 }
 
 // All returns all toolsets, in the order of precedence.

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestToolsetsOfOthersAreApart: a caller's toolset is found, and compared, without those of other tenants.
+// TestToolsetsOfOthersAreApart: a caller's toolsets are found, listed and compared without those of other tenants.
 func TestToolsetsOfOthersAreApart(t *testing.T) {
 	t.Parallel()
 	all := make([]Toolset, 1000)
@@ -16,6 +16,9 @@ func TestToolsetsOfOthersAreApart(t *testing.T) {
 	for i := range all {
 		if found := now.named[stored{fmt.Sprint(i), "s"}]; len(found) != 1 || found[0].of != &all[i] {
 			t.Fatalf("tenant %d has %d toolsets", i, len(found))
+		}
+		if found := now.owned[fmt.Sprint(i)]; len(found) != 1 || found[0].of != &all[i] {
+			t.Fatalf("tenant %d has %d toolsets in its list", i, len(found))
 		}
 	}
 }
