@@ -248,5 +248,5 @@ func (t *transport) resume(of *resumption) (*http.Response, error) {
 	if err = t.identify(r, head{}); err != nil { // the former assertion may have expired
 		return nil, err
 	}
-	return t.base.Transport.RoundTrip(r)
+	return t.roundTrip(r)
 }

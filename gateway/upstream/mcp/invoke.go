@@ -3,9 +3,7 @@ package mcp
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -22,7 +20,6 @@ import (
 	"github.com/capgate/capgate/gateway/questions"
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/lib/strictjson"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/telemetry/tracing"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -48,7 +45,7 @@ func (s *capabilityServer) Invoke(ctx context.Context, req *docpb.InvokeRequest)
 	case upstream.DiscoveryTool:
 		found, err := server.tools(ctx)
 		if err != nil {
-			return nil, upstream.WithoutHeaders(err, server.transport.header)
+			return nil, upstream.WithoutHeaders(err, server.transport.secrets())
 		}
 		reply := &docpb.InvokeResponse{ResultJson: found.tools}
 		localgrpc.SetRest(reply, found.leftOut)
@@ -56,7 +53,7 @@ func (s *capabilityServer) Invoke(ctx context.Context, req *docpb.InvokeRequest)
 	case manifest.ListFeatures:
 		text, err := server.features(ctx)
 		if err != nil {
-			return nil, upstream.WithoutHeaders(err, server.transport.header)
+			return nil, upstream.WithoutHeaders(err, server.transport.secrets())
 		}
 		return &docpb.InvokeResponse{ResultJson: text}, nil
 	}
@@ -317,6 +314,9 @@ func (v *server) notStarted(ctx context.Context, cause error) error {
 	if ctx.Err() != nil {
 		return upstream.Ended(ctx.Err())
 	}
+	if err := noteOf(ctx).errUnauthorized(); err != nil {
+		return err
+	}
 	v.all.Log.Debug("call not sent to an MCP server", "capability", v.fleet.Capability, "backend", v.url, "error",
 		cause)
 	return localgrpc.NotStarted(noteOf(ctx).cause(cause))
@@ -332,6 +332,9 @@ func (ex *exchange) failureStatus(seen *responseNote) error {
 	ex.mu.Unlock()
 	if failure != nil {
 		return ex.errorOf(failure)
+	}
+	if err := seen.errUnauthorized(); err != nil {
+		return err
 	}
 	words := seen.words(code)
 	switch {
@@ -374,22 +377,6 @@ func (ex *exchange) codeOf(code int64) codes.Code {
 		}
 	}
 	return codes.Internal
-}
-
-// argumentsOf checks arguments, which must be an object in MCP.
-func argumentsOf(text []byte) (json.RawMessage, error) {
-	if len(text) == 0 {
-		return json.RawMessage("{}"), nil
-	}
-	r := strictjson.Get()
-	defer r.Release()
-	if err := r.Read(text, strictjson.Options{Keep: true, Depth: 1}); err != nil {
-		return nil, invalidArguments(fmt.Sprintf("args_json %v", err))
-	}
-	if r.Root().Kind() != strictjson.Object {
-		return nil, invalidArguments("args_json is not a JSON object")
-	}
-	return text, nil
 }
 
 func first(md metadata.MD, name string) string {

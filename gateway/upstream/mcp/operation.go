@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -259,4 +260,20 @@ func (r *completeResult) check() error {
 		c.Values, c.More = c.Values[:maxValues], true
 	}
 	return nil
+}
+
+// argumentsOf checks arguments, which must be an object in MCP.
+func argumentsOf(text []byte) (json.RawMessage, error) {
+	if len(text) == 0 {
+		return json.RawMessage("{}"), nil
+	}
+	r := strictjson.Get()
+	defer r.Release()
+	if err := r.Read(text, strictjson.Options{Keep: true, Depth: 1}); err != nil {
+		return nil, invalidArguments(fmt.Sprintf("args_json %v", err))
+	}
+	if r.Root().Kind() != strictjson.Object {
+		return nil, invalidArguments("args_json is not a JSON object")
+	}
+	return text, nil
 }

@@ -132,6 +132,11 @@ func (t *transport) note(r *http.Request, resp *http.Response) {
 		w.note.Store(nil)
 		return
 	}
+	if of, is := resp.Body.(unauthorized); is {
+		note.hint, note.text = noToken, upstream.Said(of.why.Error(), maxSaid)
+		w.note.Store(note)
+		return
+	}
 	start, _ := io.ReadAll(io.LimitReader(resp.Body, maxStart))
 	resp.Body = struct {
 		io.Reader
@@ -143,9 +148,9 @@ func (t *transport) note(r *http.Request, resp *http.Response) {
 	case resp.StatusCode == http.StatusNotFound, resp.StatusCode == http.StatusMethodNotAllowed:
 		note.hint = "MCP is not served at this path; most servers serve it at /mcp"
 	case resp.StatusCode == http.StatusUnauthorized:
-		note.hint = "the server requires a credential; set one in mcp_server.headers_file"
+		note.hint = "the server requires a credential; set one in mcp_server.headers_file, or mcp_server.oauth"
 	}
-	if !page && !upstream.Repeats(string(start), t.header) &&
+	if !page && !upstream.Repeats(string(start), t.secrets()) &&
 		!upstream.Repeats(string(start), http.Header{"": r.Header.Values(assertion.Header)}) {
 		note.text, note.said = untrusted.Clip(untrusted.Line(string(start)), maxWords), saidOf(start)
 	}

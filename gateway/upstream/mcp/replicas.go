@@ -181,8 +181,11 @@ func (v *server) placeOf(ctx context.Context, key sessionKey) *sessions.Place {
 	if key.isShared() || !v.shares || key.kinds&following != 0 {
 		return nil
 	}
-	return v.all.Sessions.Place(ctx, key.tenant, v.fleet.Capability, 2*v.idle(), []any{v.url, v.transport.host,
-		v.transport.header, v.settings.Revision, key.session, key.kinds})
+	of := []any{v.url, v.transport.host, v.transport.header, v.settings.Revision, key.session, key.kinds}
+	if v.settings.OAuth != nil {
+		of = append(of, v.settings.OAuth)
+	}
+	return v.all.Sessions.Place(ctx, key.tenant, v.fleet.Capability, 2*v.idle(), of)
 }
 
 // renewal is the time between two renewals of a session in the store.

@@ -37,7 +37,7 @@ func (s *Servers) open(f *upstream.Fleet, url string) (*server, error) {
 func same(a, b *upstream.Fleet) bool {
 	one, other := settingsOf(a), settingsOf(b)
 	return one.MaxMessage == other.MaxMessage && one.Revision == other.Revision && one.Sessions == other.Sessions &&
-		one.questions() == other.questions()
+		one.questions() == other.questions() && one.OAuth.Equal(other.OAuth)
 }
 
 // Set implements upstream.Backends.
@@ -79,5 +79,8 @@ func (v *server) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	v.closeAll(ctx)
+	if v.transport.tokens != nil {
+		v.transport.tokens.Close()
+	}
 	v.transport.base.CloseIdleConnections()
 }

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"cmp"
+	"errors"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/questions"
 	"github.com/capgate/capgate/gateway/upstream"
+	"github.com/capgate/capgate/gateway/upstream/oauth"
 	"github.com/capgate/capgate/internal/lib/weburl"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/router"
@@ -19,6 +21,8 @@ type Settings struct {
 	// File with headers of each request to the servers, such as credentials: name: value, one a line. It is read again
 	// when it changes.
 	HeadersFile string `yaml:"headers_file" kind:"file"`
+	// Access tokens of OAuth for the servers, in place of a credential in headers_file. Default none.
+	OAuth *oauth.Settings `yaml:"oauth"`
 	// MaxMessage is the size of the largest message that a server may send; default 8 MiB.
 	MaxMessage int64 `yaml:"-"`
 	// Revision of the protocol that is requested first, such as 2025-11-25. Default the newest; with affinity:
@@ -91,11 +95,19 @@ func (*Settings) Request(tool string) router.Request {
 	return router.Request{MCP: true, Method: callTool, Tool: tool}
 }
 
-// Read reads the headers of requests to the servers.
+// Read reads the headers of requests to the servers, and the credential of the gateway at their authorization server.
 func Read(f, _ *upstream.Fleet, files upstream.Files) (err error) {
 	s := settingsOf(f)
 	f.Headers, err = files.Headers(s.HeadersFile, ReservedHeader)
-	return err
+	if s.OAuth == nil {
+		return err
+	}
+	if f.Headers["authorization"] != "" {
+		err = errors.New("oauth and headers_file both set the header authorization; give one of the two")
+	}
+	credential, wrong := s.OAuth.Read(files)
+	f.Content = credential
+	return errors.Join(err, wrong)
 }
 
 func settingsOf(f *upstream.Fleet) *Settings { return f.Protocol.(*Settings) }

@@ -88,7 +88,7 @@ func (v *server) tools(ctx context.Context) (*listed, error) {
 	if err != nil {
 		return nil, err
 	}
-	found := &listed{sum, tools, upstream.LeftOut(leftOut, v.transport.header)}
+	found := &listed{sum, tools, upstream.LeftOut(leftOut, v.transport.secrets())}
 	v.listed.Store(found)
 	return found, nil
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/gateway/upstream"
+	"github.com/capgate/capgate/gateway/upstream/oauth"
 	"github.com/capgate/capgate/internal/assertion"
 	"github.com/capgate/capgate/internal/lib/httpclient"
 	"github.com/capgate/capgate/internal/lib/tokenbucket"
@@ -35,6 +36,7 @@ const (
 // and rejects ambiguous messages.
 type transport struct {
 	base       *http.Client
+	tokens     *oauth.Transport // nil means that no request has an access token
 	header     http.Header
 	host       string // of requests; "": that of the URL
 	assert     func(context.Context) (string, error)
@@ -148,7 +150,7 @@ func (t *transport) send(r *http.Request, ex *exchange) (*http.Response, error) 
 		r.Header.Set("Mcp-Name", ex.task)
 	}
 	ex.sending(r)
-	resp, err := t.base.Transport.RoundTrip(ex.traced(r))
+	resp, err := t.roundTrip(ex.traced(r))
 	ex.responded(resp, err)
 	if err != nil {
 		return nil, err
@@ -166,7 +168,7 @@ func (t *transport) plain(r *http.Request, sent head) (*http.Response, error) {
 	if r.Method == http.MethodGet && pace.take(perStream) != nil { // a stream that ends is reopened
 		return nil, r.Context().Err()
 	}
-	resp, err := t.base.Transport.RoundTrip(r)
+	resp, err := t.roundTrip(r)
 	if err != nil {
 		return nil, err
 	}
@@ -201,7 +203,7 @@ func (t *transport) plain(r *http.Request, sent head) (*http.Response, error) {
 
 // post sends a request that has all headers.
 func (t *transport) post(r *http.Request) (*http.Response, error) {
-	return t.base.Transport.RoundTrip(r)
+	return t.roundTrip(r)
 }
 
 // redirected returns the error of a redirect, for operators. A query could be secret.
@@ -229,7 +231,7 @@ func (t *transport) aside(r *http.Request, answers bool) *http.Response {
 	}
 	if err == nil {
 		var resp *http.Response
-		if resp, err = t.base.Transport.RoundTrip(out); err == nil {
+		if resp, err = t.roundTrip(out); err == nil {
 			_ = resp.Body.Close()
 		}
 	}

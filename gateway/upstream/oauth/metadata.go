@@ -1,0 +1,202 @@
+package oauth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
+	"golang.org/x/oauth2"
+
+	"github.com/capgate/capgate/internal/lib/strictjson"
+	"github.com/capgate/capgate/internal/lib/weburl"
+)
+
+const (
+	maxMetadata = 256 << 10 // bytes of a metadata document
+	maxScopes   = 64        // scopes of one token
+)
+
+// Endpoint is the token endpoint of an authorization server, for the tokens of one server.
+type Endpoint struct {
+	oauth2.Endpoint
+	Issuer   string
+	Resource string   // URL of the server (RFC 8707)
+	Scopes   []string // requested
+	// Client sends the request. It follows no redirect.
+	Client *http.Client
+}
+
+// discover returns the token endpoint of the server's authorization server. metadata is the URL of the server's
+// metadata in a challenge; it may be "".
+func (t *Transport) discover(ctx context.Context, metadata string) (*Endpoint, error) {
+	server, err := t.describe(ctx, metadata)
+	if err != nil {
+		return nil, err
+	}
+	issuer := t.Settings.Issuer
+	switch {
+	case issuer == "" && len(server.AuthorizationServers) == 0:
+		return nil, errors.New("the server's metadata names no authorization server; set oauth.issuer")
+	case issuer == "":
+		issuer = server.AuthorizationServers[0]
+		if err = checkURL(issuer); err != nil {
+			return nil, fmt.Errorf("the URL of the authorization server in the server's metadata %w", err)
+		}
+	case server.AuthorizationServers != nil && !slices.ContainsFunc(server.AuthorizationServers,
+		func(named string) bool { return sameIssuer(named, issuer) }):
+		return nil, errors.New("the server's metadata does not name oauth.issuer as an authorization server, and a " +
+			"credential is sent to no other one")
+	}
+	of, err := t.authorizationServer(ctx, issuer)
+	if err != nil {
+		return nil, fmt.Errorf("the authorization server: %w", err)
+	}
+	style := oauth2.AuthStyleInHeader // the default (RFC 8414 §2)
+	if methods := of.TokenEndpointAuthMethodsSupported; len(methods) > 0 &&
+		!slices.Contains(methods, "client_secret_basic") {
+		style = oauth2.AuthStyleInParams
+	}
+	return &Endpoint{Endpoint: oauth2.Endpoint{AuthURL: of.AuthorizationEndpoint, TokenURL: of.TokenEndpoint,
+		AuthStyle: style}, Issuer: of.Issuer, Resource: server.Resource, Scopes: t.scopes(server.ScopesSupported),
+		Client: t.client}, nil
+}
+
+// describe returns the metadata of the server (RFC 9728). A server without metadata is its own resource.
+func (t *Transport) describe(ctx context.Context, metadata string) (*oauthex.ProtectedResourceMetadata, error) {
+	const wellKnown = "/.well-known/oauth-protected-resource"
+	at := slices.Compact([]string{t.at(wellKnown + strings.TrimRight(t.url.Path, "/")), t.at(wellKnown)})
+	if metadata != "" {
+		u, err := url.Parse(metadata)
+		if err != nil || u.Scheme != t.url.Scheme || u.Host != t.url.Host && u.Host != t.resource.Host {
+			return nil, errors.New("the server's challenge names metadata at another host")
+		}
+		u.Host = t.url.Host
+		at = []string{u.String()}
+	}
+	of := new(oauthex.ProtectedResourceMetadata)
+	found, err := fetch(ctx, &http.Client{Transport: hosted{t.Base, t.Host}, CheckRedirect: t.client.CheckRedirect}, at,
+		of)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("the server's metadata: %w", err)
+	case !found:
+		of.Resource = t.resource.String()
+	case !covers(of.Resource, t.resource):
+		return nil, errors.New("the server's metadata is that of another resource")
+	}
+	return of, nil
+}
+
+// at returns the URL of a path at the server.
+func (t *Transport) at(path string) string {
+	u := *t.url
+	u.Path, u.RawPath, u.RawQuery = path, "", ""
+	return u.String()
+}
+
+// covers reports whether a resource is a server, or has it below its path.
+func covers(resource string, server *url.URL) bool {
+	of, err := url.Parse(resource)
+	if err != nil || of.Scheme != server.Scheme || !strings.EqualFold(of.Host, server.Host) || of.User != nil ||
+		of.RawQuery != "" && of.RawQuery != server.RawQuery {
+		return false
+	}
+	below := func(path string) string { return strings.TrimRight(path, "/") + "/" }
+	return strings.HasPrefix(below(server.Path), below(of.Path))
+}
+
+// authorizationServer returns the metadata of an authorization server (RFC 8414 §3, OpenID Connect Discovery §4).
+func (t *Transport) authorizationServer(ctx context.Context, issuer string) (*oauthex.AuthServerMeta, error) {
+	u, err := url.Parse(issuer)
+	if err != nil {
+		return nil, errors.New("its URL is invalid")
+	}
+	path := strings.Trim(u.EscapedPath(), "/")
+	if path != "" {
+		path = "/" + path
+	}
+	root := u.Scheme + "://" + u.Host
+	const oauth, oidc = "/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"
+	of := new(oauthex.AuthServerMeta)
+	found, err := fetch(ctx, t.client, slices.Compact([]string{root + oauth + path, root + oidc + path,
+		root + path + oidc}), of)
+	switch {
+	case err != nil:
+		return nil, err
+	case !found:
+		return nil, errors.New("it has no metadata (RFC 8414)")
+	case !sameIssuer(of.Issuer, issuer):
+		return nil, errors.New("its metadata is that of another issuer")
+	}
+	endpoint, err := weburl.Parse(of.TokenEndpoint, "https://login.example.com/token")
+	if err == nil && weburl.IsCleartext(endpoint) {
+		err = errors.New("is cleartext HTTP")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("its token_endpoint %w", err)
+	}
+	return of, nil
+}
+
+func sameIssuer(a, b string) bool { return strings.TrimSuffix(a, "/") == strings.TrimSuffix(b, "/") }
+
+// fetch reads the first document that exists at one of these URLs.
+func fetch(ctx context.Context, by *http.Client, urls []string, to any) (found bool, _ error) {
+	for _, at := range urls {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
+		if err != nil {
+			return false, errors.New("its URL is invalid")
+		}
+		r.Header.Set("Accept", "application/json")
+		resp, err := by.Do(r)
+		if err != nil {
+			return false, withoutURL(err)
+		}
+		text, err := io.ReadAll(io.LimitReader(resp.Body, maxMetadata+1))
+		_ = resp.Body.Close()
+		switch {
+		case resp.StatusCode >= 400 && resp.StatusCode <= 499:
+			continue
+		case resp.StatusCode != http.StatusOK:
+			return false, fmt.Errorf("HTTP %d", resp.StatusCode)
+		case err != nil:
+			return false, err
+		case len(text) > maxMetadata:
+			return false, fmt.Errorf("it is larger than %d bytes", maxMetadata)
+		}
+		if strictjson.Unmarshal(text, to) != nil {
+			return false, errors.New("it is not a JSON document of this kind")
+		}
+		return true, nil
+	}
+	return false, nil
+}
+
+// withoutURL returns an error without the URL of its request, whose query could be secret.
+func withoutURL(err error) error {
+	if of := (*url.Error)(nil); errors.As(err, &of) {
+		return of.Err
+	}
+	return err
+}
+
+// hosted sets the Host of requests; "": that of the URL.
+type hosted struct {
+	http.RoundTripper
+	host string
+}
+
+// RoundTrip implements http.RoundTripper.
+func (h hosted) RoundTrip(r *http.Request) (*http.Response, error) {
+	if h.host != "" {
+		r = r.Clone(r.Context())
+		r.Host = h.host
+	}
+	return h.RoundTripper.RoundTrip(r)
+}

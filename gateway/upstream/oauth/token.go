@@ -1,0 +1,85 @@
+package oauth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/net/http/httpguts"
+	"golang.org/x/oauth2"
+	"golang.org/x/oauth2/clientcredentials"
+)
+
+const (
+	maxToken = 16 << 10 // bytes of an access token
+	// minLife is the minimum time for which a token is used, unless the server rejects it.
+	minLife = 10 * time.Second
+	// maxEarly is the maximum time before the end of a token at which the next one is requested.
+	maxEarly = time.Minute
+)
+
+// Grant requests an access token.
+type Grant func(ctx context.Context, at *Endpoint) (*oauth2.Token, error)
+
+// token is an access token.
+type token struct {
+	text           string
+	renew, expires time.Time   // zero means that only the server says when
+	accepted       atomic.Bool // the server has accepted it
+}
+
+// newToken checks a token.
+func newToken(of *oauth2.Token, now time.Time) (*token, error) {
+	switch {
+	case !strings.EqualFold(of.Type(), "Bearer"):
+		return nil, errors.New("the authorization server: the token is not a bearer token")
+	case of.AccessToken == "", len(of.AccessToken) > maxToken, strings.ContainsAny(of.AccessToken, " \t"),
+		!httpguts.ValidHeaderFieldValue(of.AccessToken):
+		return nil, errors.New("the authorization server: the token is invalid")
+	}
+	t := &token{text: of.AccessToken}
+	if !of.Expiry.IsZero() {
+		life := max(of.Expiry.Sub(now), minLife)
+		t.renew, t.expires = now.Add(life-min(life/5, maxEarly)), now.Add(life)
+	}
+	return t, nil
+}
+
+// clientCredentials is the Grant of the gateway itself (RFC 6749 §4.4).
+func (t *Transport) clientCredentials(ctx context.Context, at *Endpoint) (*oauth2.Token, error) {
+	of := clientcredentials.Config{ClientID: t.Settings.ClientID, ClientSecret: t.Credential.secret,
+		TokenURL: at.TokenURL, Scopes: at.Scopes, AuthStyle: at.AuthStyle,
+		EndpointParams: url.Values{"resource": {at.Resource}}}
+	if t.Credential.key != "" {
+		signed, err := t.Settings.assert(t.Credential.key, at.Issuer, time.Now())
+		if err != nil {
+			return nil, err
+		}
+		of.AuthStyle = oauth2.AuthStyleInParams
+		of.EndpointParams.Set("client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer")
+		of.EndpointParams.Set("client_assertion", signed)
+	}
+	return of.Token(context.WithValue(ctx, oauth2.HTTPClient, at.Client))
+}
+
+// WhyNoToken returns the error of a request for a token without the response, which could contain a secret.
+func WhyNoToken(err error) error {
+	refused := (*oauth2.RetrieveError)(nil)
+	switch {
+	case errors.As(err, &refused) && isScope(refused.ErrorCode) && len(refused.ErrorCode) <= maxCode:
+		return fmt.Errorf("the authorization server refuses a token: %s", refused.ErrorCode)
+	case errors.As(err, &refused) && refused.Response != nil:
+		return fmt.Errorf("the authorization server refuses a token: HTTP %d", refused.Response.StatusCode)
+	}
+	if of := (*url.Error)(nil); errors.As(err, &of) {
+		return fmt.Errorf("the authorization server: %w", of.Err)
+	}
+	return errors.New("the authorization server: its response is not a token")
+}
+
+// maxCode is the maximum length of an error code, in bytes.
+const maxCode = 64
