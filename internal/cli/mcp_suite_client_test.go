@@ -24,9 +24,8 @@ import (
 
 // TestMCPClientConformance: the official suite passes at the gateway as a client of MCP servers. For each scenario the
 // suite starts a server and the command below, which calls everything that the server has through a gateway of its own.
-// testdata/mcp names each failing scenario with its reason. The scenarios auth/… are not run: in them, a client gets a
-// credential for its user from an authorization server. The gateway has its operator's credential, in a file, and never
-// a caller's.
+// testdata/mcp names each failing scenario with its reason. Of the scenarios auth/…, those with the credentials of a
+// client are run, which are an extension.
 func TestMCPClientConformance(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()
@@ -35,8 +34,8 @@ func TestMCPClientConformance(t *testing.T) {
 		failures, err := filepath.Abs(filepath.Join("testdata", "mcp", revision+".yaml"))
 		check.Must(t, err)
 		all := requirements(t, revision)
-		for _, scenario := range append(all.Client, all.further("client")...) {
-			if strings.HasPrefix(scenario, "auth/") {
+		for _, scenario := range slices.Concat(all.Client, all.further("client"), clientCredentials()) {
+			if strings.HasPrefix(scenario, "auth/") && !slices.Contains(clientCredentials(), scenario) {
 				continue
 			}
 			t.Run(revision+" "+scenario, func(t *testing.T) {
@@ -45,6 +44,9 @@ func TestMCPClientConformance(t *testing.T) {
 					cmd := conformance(t, 10, "client", "--command", self, "--scenario", scenario, "--spec-version",
 						revision, "--expected-failures", failures, "--timeout",
 						strconv.FormatInt(4*check.Patience.Milliseconds(), 10))
+					if slices.Contains(clientCredentials(), scenario) {
+						cmd.Args = append(cmd.Args, "--force") // extensions belong to no revision
+					}
 					cmd.Env = append(cmd.Env, asCommand+"=suite client", noRaceWait)
 					out, err := cmd.CombinedOutput()
 					if err != nil {
@@ -108,7 +110,7 @@ func suiteClient(server string) (exit int) {
 	check.Must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	file := filepath.Join(dir, "capgate.yaml")
-	config := mcpConfig("", mcpFleet("suite", server, "name: none", everyQuestion))
+	config := mcpConfig("", mcpFleet("suite", server, "name: none", suiteSettings(t, dir, server)))
 	check.Must(t, os.WriteFile(file, []byte(config), 0o600))
 	gateway := exec.Command(os.Args[0], "serve", "--config", file)
 	gateway.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // it ends with this command
