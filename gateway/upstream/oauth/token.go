@@ -22,7 +22,7 @@ const (
 	maxEarly = time.Minute
 )
 
-// Grant requests an access token.
+// Grant requests an access token. Its error is for operators.
 type Grant func(ctx context.Context, at *Endpoint) (*oauth2.Token, error)
 
 // token is an access token.
@@ -63,7 +63,11 @@ func (t *Transport) clientCredentials(ctx context.Context, at *Endpoint) (*oauth
 		of.EndpointParams.Set("client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer")
 		of.EndpointParams.Set("client_assertion", signed)
 	}
-	return of.Token(context.WithValue(ctx, oauth2.HTTPClient, at.Client))
+	got, err := of.Token(context.WithValue(ctx, oauth2.HTTPClient, at.Client))
+	if err != nil {
+		return nil, WhyNoToken(err)
+	}
+	return got, nil
 }
 
 // WhyNoToken returns the error of a request for a token without the response, which could contain a secret.

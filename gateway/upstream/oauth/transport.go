@@ -51,7 +51,7 @@ type Config struct {
 }
 
 // Transport sends requests to one server with an access token. When the server requires a token, or another one, it
-// requests one for all waiting requests, and sends each of them again once: a server does not process a request that
+// requests one for all waiting requests, and sends each of them again: a server does not process a request that
 // it responds to with 401, or with 403 and insufficient_scope. It is safe for concurrent use.
 type Transport struct {
 	Config
@@ -113,38 +113,34 @@ func New(c Config) *Transport {
 
 // RoundTrip implements http.RoundTripper. It returns an Error if there is no token that the server accepts.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	used, err := t.current(r.Context())
+	with, err := t.current(r.Context())
 	if err != nil {
 		closeBody(r)
 		return nil, err
 	}
-	resp, err := t.send(r, used)
-	if err != nil {
-		return nil, err
-	}
-	c, refused := challengeOf(resp)
-	if !refused || r.Body != nil && r.Body != http.NoBody && r.GetBody == nil {
-		return resp, nil
-	}
-	discard(resp)
-	next, err := t.replace(r.Context(), used, c)
-	if err != nil {
-		return nil, err
-	}
-	again := r.Clone(r.Context())
-	if r.GetBody != nil {
-		if again.Body, err = r.GetBody(); err != nil {
+	for again := 0; ; again++ {
+		resp, err := t.send(r, with)
+		if err != nil {
 			return nil, err
 		}
-	}
-	if resp, err = t.send(again, next); err != nil {
-		return nil, err
-	}
-	if c, refused = challengeOf(resp); refused {
+		c, refused := challengeOf(resp)
+		if !refused || r.Body != nil && r.Body != http.NoBody && r.GetBody == nil {
+			return resp, nil
+		}
 		discard(resp)
-		return nil, c.error()
+		if again == 1 && !c.forbidden || again == 2 { // a new token may lack scopes
+			return nil, c.error()
+		}
+		if with, err = t.replace(r.Context(), with, c); err != nil {
+			return nil, err
+		}
+		r = r.Clone(r.Context())
+		if r.GetBody != nil {
+			if r.Body, err = r.GetBody(); err != nil {
+				return nil, err
+			}
+		}
 	}
-	return resp, nil
 }
 
 // send sends a request with a token; nil means without.
@@ -230,7 +226,7 @@ func (t *Transport) begin(metadata string) *flight {
 	t.flight = f
 	t.next = time.Now().Add(backoff.Jitter(t.pause.Next(), 0.1))
 	if t.closed {
-		f.err, t.flight = t.flights.Err(), nil
+		f.err, t.flight = context.Canceled, nil
 		close(f.done)
 		return f
 	}

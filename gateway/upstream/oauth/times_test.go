@@ -1,0 +1,194 @@
+package oauth_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/capgate/capgate/gateway/upstream/oauth"
+	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/oauthtest"
+)
+
+// inMemory is a world without sockets, for the clock of a bubble.
+func inMemory(t *testing.T, a *oauthtest.Authority) (*world, *oauth.Transport) {
+	t.Helper()
+	a.URL, a.Resource = "https://login.example.com", "https://mcp.example.com/mcp"
+	w := &world{Authority: a, server: a.Resource, bodies: make(chan string, 10_000)}
+	protected := a.Protect(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		w.requests.Add(1)
+		w.bodies <- string(body)
+	}))
+	reach := roundTripper(func(r *http.Request) (*http.Response, error) {
+		to, in := http.Handler(a), r.Clone(r.Context())
+		if r.URL.Host == "mcp.example.com" {
+			to = protected
+		}
+		if in.Body == nil {
+			in.Body = http.NoBody
+		}
+		out := httptest.NewRecorder()
+		to.ServeHTTP(out, in)
+		return out.Result(), r.Context().Err()
+	})
+	s := settings(t, a)
+	credential, err := s.Read(files{})
+	check.Must(t, err)
+	tr := oauth.New(oauth.Config{Settings: s, Credential: credential, Server: w.server, Base: reach})
+	tr.Reach(reach)
+	return w, tr
+}
+
+// after lets time pass.
+func after(d time.Duration) { time.Sleep(d) } //nolint:forbidigo // of the bubble's clock
+
+// TestTokensAreRenewedInTime: the next token is there before the former one ends, and no request waits for it.
+func TestTokensAreRenewedInTime(t *testing.T) {
+	t.Parallel()
+	check.Bubble(t, func(t *testing.T) {
+		w, tr := inMemory(t, &oauthtest.Authority{Expires: 100})
+		defer tr.Close()
+		for _, want := range []struct {
+			after    time.Duration
+			requests int // for tokens
+		}{{0, 1}, {79 * time.Second, 1}, {2 * time.Second, 1}, {0, 2}, {75 * time.Second, 2}, {time.Hour, 3}} {
+			after(want.after)
+			w.wants(t, tr)
+			if n := len(w.Requests()); n != want.requests && want.after != 2*time.Second { // it is in the background
+				t.Errorf("%d requests for a token, want %d", n, want.requests)
+			}
+			after(time.Millisecond)
+		}
+	})
+}
+
+// TestRevokedTokenIsReplaced: a request that a server refuses because its token was revoked gets another one.
+func TestRevokedTokenIsReplaced(t *testing.T) {
+	t.Parallel()
+	check.Bubble(t, func(t *testing.T) {
+		w, tr := inMemory(t, &oauthtest.Authority{})
+		defer tr.Close()
+		for range 20 {
+			w.wants(t, tr)
+			w.Revoke()
+			after(2 * time.Second)
+		}
+		if n := len(w.Requests()); n != 20 {
+			t.Errorf("%d requests for a token", n)
+		}
+	})
+}
+
+// TestAbsurdLifetimes: whatever lifetime a token has, one is requested at most every few seconds.
+func TestAbsurdLifetimes(t *testing.T) {
+	t.Parallel()
+	for name, expires := range map[string]any{"none": nil, "zero": 0, "a second": 1, "past": -5, "text": "30",
+		"ages": 1e18} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			check.Bubble(t, func(t *testing.T) {
+				w, tr := inMemory(t, &oauthtest.Authority{Expires: expires})
+				defer tr.Close()
+				for range 600 {
+					w.wants(t, tr)
+					after(100 * time.Millisecond)
+				}
+				if n := len(w.Requests()); n > 8 {
+					t.Errorf("%d requests for a token in a minute", n)
+				}
+			})
+		})
+	}
+}
+
+// TestFailuresAreSpaced: an authorization server that refuses the client, and one whose tokens the server rejects, get
+// few requests, and a token once they would be accepted.
+func TestFailuresAreSpaced(t *testing.T) {
+	t.Parallel()
+	for name, issue := range map[string]func(*oauthtest.Authority, http.ResponseWriter){
+		"refused": func(_ *oauthtest.Authority, w http.ResponseWriter) { w.WriteHeader(http.StatusBadRequest) },
+		"rejected": func(a *oauthtest.Authority, w http.ResponseWriter) {
+			a.Issue(w, nil)
+			a.Revoke()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			check.Bubble(t, func(t *testing.T) {
+				a, works := &oauthtest.Authority{}, false
+				a.Respond = func(w http.ResponseWriter, _ *http.Request) bool {
+					if !works {
+						issue(a, w)
+					}
+					return !works
+				}
+				w, tr := inMemory(t, a)
+				defer tr.Close()
+				for range 3600 {
+					if _, err := w.post(t, tr); err == nil {
+						t.Fatal("accepted")
+					}
+					after(time.Second)
+				}
+				if n := len(a.Requests()); n < 10 || n > 45 {
+					t.Errorf("%d requests for a token in an hour", n)
+				}
+				works = true
+				after(3 * time.Minute)
+				w.wants(t, tr)
+			})
+		})
+	}
+}
+
+// TestSlowAuthorizationServer: requests wait for a token for a limited time, and no longer than they want to.
+func TestSlowAuthorizationServer(t *testing.T) {
+	t.Parallel()
+	check.Bubble(t, func(t *testing.T) {
+		w, tr := inMemory(t, &oauthtest.Authority{Respond: func(_ http.ResponseWriter, r *http.Request) bool {
+			<-r.Context().Done()
+			return true
+		}})
+		began := time.Now()
+		var waiting sync.WaitGroup
+		for range 10 {
+			waiting.Go(func() {
+				_, err := w.post(t, tr)
+				if failed := (*oauth.Error)(nil); !errors.As(err, &failed) || time.Since(began) != 15*time.Second ||
+					!strings.Contains(err.Error(), "deadline exceeded") {
+					t.Errorf("%v after %v", err, time.Since(began))
+				}
+			})
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, w.server, nil)
+		check.Must(t, err)
+		if _, err = tr.RoundTrip(r); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != time.Second {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		waiting.Wait()
+		if n := len(w.Requests()); n != 1 {
+			t.Errorf("%d requests for a token", n)
+		}
+		after(time.Minute)
+		began = time.Now()
+		waiting.Go(func() { _, _ = w.post(t, tr) })
+		after(time.Second)
+		tr.Close()
+		waiting.Wait()
+		if passed := time.Since(began); passed != time.Second || len(w.Requests()) != 2 {
+			t.Errorf("%v, %d requests for a token", passed, len(w.Requests()))
+		}
+		if _, err = w.post(t, tr); err == nil || len(w.Requests()) != 2 {
+			t.Errorf("closed: %v, %d requests for a token", err, len(w.Requests()))
+		}
+	})
+}
