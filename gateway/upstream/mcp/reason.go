@@ -31,11 +31,12 @@ type responseNote struct{ note atomic.Pointer[otherResponse] }
 
 // otherResponse is a response that is not MCP.
 type otherResponse struct {
-	code  int
-	words string // description of the response
-	hint  string // suggested fix; may be empty
-	text  string // start of the response, for operators
-	said  string // message of the JSON-RPC error in the response, if that has no id; empty means none
+	code         int
+	words        string // description of the response
+	hint         string // suggested fix; may be empty
+	text         string // start of the response, for operators
+	unauthorized bool   // it stands for one of a server that accepts no token of the gateway
+	said         string // message of the JSON-RPC error in the response, if that has no id; empty means none
 }
 
 // publicText returns the description that callers may read.
@@ -133,7 +134,8 @@ func (t *transport) note(r *http.Request, resp *http.Response) {
 		return
 	}
 	if of, is := resp.Body.(unauthorized); is {
-		note.hint, note.text = noToken, upstream.Said(of.why.Error(), maxSaid)
+		note.words, note.text = note.words+noToken, upstream.Said(of.why.Error(), maxSaid)
+		note.unauthorized = true
 		w.note.Store(note)
 		return
 	}

@@ -54,8 +54,8 @@ func (t *transport) secrets() http.Header {
 	return all
 }
 
-// noToken is the public part of the reason.
-const noToken = "the server requires an access token, and accepts none of the gateway's"
+// noToken continues the status of the response.
+const noToken = ", because it requires an access token and accepts none of the gateway's"
 
 // errUnauthorized returns the error of a call at a server that accepts no token of the gateway; nil means that its last
 // response was another one.
@@ -64,7 +64,7 @@ func (w *responseNote) errUnauthorized() error {
 		return nil
 	}
 	note := w.note.Load()
-	if note == nil || note.hint != noToken {
+	if note == nil || !note.unauthorized {
 		return nil
 	}
 	return status.Error(&call.Refusal{Kind: call.FailedPrecondition, Reason: "MCP_SERVER_UNAUTHORIZED",
