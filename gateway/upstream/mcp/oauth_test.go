@@ -42,8 +42,8 @@ func (testFiles) Headers(file string, _ func(string) bool) (map[string]string, e
 // guarded is an MCP server that requires the tokens of an authorization server.
 type guarded struct {
 	*remote
-	*oauthtest.Authority
-	refuses atomic.Bool // no further token is issued
+	authority *oauthtest.Authority
+	refuses   atomic.Bool // no further token is issued
 
 	mu  sync.Mutex
 	has map[string]string // last credential of accepted requests, by method
@@ -53,7 +53,7 @@ type guarded struct {
 func guard(t *testing.T, old bool) *guarded {
 	t.Helper()
 	g := &guarded{remote: newRemote(t, old), has: map[string]string{}}
-	g.Authority = &oauthtest.Authority{Resource: g.remote.URL, Respond: func(w http.ResponseWriter, _ *http.Request) bool {
+	g.authority = &oauthtest.Authority{Resource: g.URL, Respond: func(w http.ResponseWriter, _ *http.Request) bool {
 		if g.refuses.Load() {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusUnauthorized)
@@ -61,9 +61,9 @@ func guard(t *testing.T, old bool) *guarded {
 		}
 		return g.refuses.Load()
 	}}
-	g.Authority.Start(t)
+	g.authority.Start(t)
 	next := *g.handler.Load()
-	protected := g.Protect(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	protected := g.authority.Protect(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		g.mu.Lock()
 		g.has[r.Method] = strings.Join(r.Header.Values("Authorization"), ", ")
 		g.mu.Unlock()
@@ -85,7 +85,7 @@ func (g *guarded) fleet(t *testing.T, f *upstream.Fleet) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "secret")
 	check.Must(t, os.WriteFile(file, []byte(oauthtest.Secret), 0o600))
-	settings(f).OAuth = &oauth.Settings{Grant: oauth.ClientCredentials, Issuer: g.Authority.URL, ClientID: oauthtest.ID,
+	settings(f).OAuth = &oauth.Settings{Grant: oauth.ClientCredentials, Issuer: g.authority.URL, ClientID: oauthtest.ID,
 		SecretFile: file}
 	check.Must(t, mcp.Read(f, nil, testFiles{}))
 }
@@ -98,7 +98,7 @@ func TestAccessTokens(t *testing.T) {
 		t.Run(era, func(t *testing.T) {
 			t.Parallel()
 			g := guard(t, old)
-			w := start(t, func(f *upstream.Fleet, _ *gatewaytest.Fleet) { g.fleet(t, f) }, g.remote.URL)
+			w := start(t, func(f *upstream.Fleet, _ *gatewaytest.Fleet) { g.fleet(t, f) }, g.URL)
 			for i := range int32(5) {
 				ctx := metadata.AppendToOutgoingContext(within(t), "authorization", "Bearer theirs")
 				got, err := w.Invoke(ctx, request("echo", `{"text":"x"}`))
@@ -109,7 +109,7 @@ func TestAccessTokens(t *testing.T) {
 					t.Errorf("the server received %q", has)
 				}
 			}
-			if n := len(g.Requests()); n != 1 || g.calls.Load() != 5 {
+			if n := len(g.authority.Requests()); n != 1 || g.calls.Load() != 5 {
 				t.Errorf("%d requests for a token, %d calls", n, g.calls.Load())
 			}
 			if !old {
@@ -140,27 +140,28 @@ func TestNoAccessToken(t *testing.T) {
 			w := start(t, func(f *upstream.Fleet, _ *gatewaytest.Fleet) {
 				g.fleet(t, f)
 				fleet = *f
-			}, g.remote.URL)
+			}, g.URL)
 			w.wantResult(t, request("echo", `{"text":"x"}`), `"x"`)
 			g.refuses.Store(true)
-			g.Revoke()
+			g.authority.Revoke()
 			check.Until(t, "the refusal", func() (bool, string) { // the first token may be too new to be replaced
 				_, err := w.Invoke(within(t), request("echo", `{"text":"x"}`))
 				if info := clienttest.ErrorInfo(err); info.GetReason() != "MCP_SERVER_UNAUTHORIZED" ||
 					status.Code(err) != codes.FailedPrecondition || strings.Contains(err.Error(), "canary") {
 					t.Errorf("%v", err)
 				}
-				return len(g.Requests()) > 1, "no request for another token"
+				return len(g.authority.Requests()) > 1, "no request for another token"
 			})
 			servers := mcp.Open(upstream.Options{})
 			defer servers.Close()
 			servers.Set([]upstream.Fleet{fleet})
-			result := servers.Probe(id).(health.Direct).ProbeAddr(within(t), g.remote.URL)
+			result := servers.Probe(id).(health.Direct).ProbeAddr(within(t), g.URL)
 			backend := health.Backend{State: health.Down, Reason: result.Reason}
-			if result.OK || !strings.Contains(result.Reason, "the authorization server refuses a token: invalid_client") ||
-				!strings.Contains(backend.PublicReason(), "requires an access token") ||
-				strings.Contains(backend.PublicReason(), "invalid_client") || strings.Contains(result.Reason, "canary") {
-				t.Errorf("%+v, %q", result, backend.PublicReason())
+			public := backend.PublicReason()
+			if result.OK || !strings.Contains(result.Reason, "authorization server refuses a token: invalid_client") ||
+				!strings.Contains(public, "requires an access token") || strings.Contains(public, "invalid_client") ||
+				strings.Contains(result.Reason, "canary") {
+				t.Errorf("%+v, %q", result, public)
 			}
 		})
 	}
@@ -170,16 +171,16 @@ func TestNoAccessToken(t *testing.T) {
 func TestEchoedAccessToken(t *testing.T) {
 	t.Parallel()
 	g := guard(t, false)
-	inner := g.Protect(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	inner := g.authority.Protect(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no "+r.Header.Get("Authorization"), http.StatusServiceUnavailable)
 	}))
 	g.handler.Store(&inner)
-	fleet := upstream.Fleet{Capability: id, Backends: []string{g.remote.URL}, Protocol: &mcp.Settings{}}
+	fleet := upstream.Fleet{Capability: id, Backends: []string{g.URL}, Protocol: &mcp.Settings{}}
 	g.fleet(t, &fleet)
 	servers := mcp.Open(upstream.Options{})
 	defer servers.Close()
 	servers.Set([]upstream.Fleet{fleet})
-	result := servers.Probe(id).(health.Direct).ProbeAddr(within(t), g.remote.URL)
+	result := servers.Probe(id).(health.Direct).ProbeAddr(within(t), g.URL)
 	if !strings.Contains(result.Reason, "HTTP 503") || strings.Contains(result.Reason, "access-token") {
 		t.Errorf("%+v", result)
 	}

@@ -95,7 +95,7 @@ func newServer(all *upstream.Fleets[*server], f *upstream.Fleet, url string) *se
 	}
 	v.transport.host = hostFor(f, url)
 	v.transport.assert = func(ctx context.Context) (string, error) { return all.Assert(ctx, f, url) }
-	v.transport.tokens = v.authenticate()
+	v.authenticate()
 	v.watch.turn, v.listing = make(chan struct{}, 1), make(chan struct{}, 1)
 	v.callers = v.client(0)
 	v.watcher = sdk.NewClient(v.implementation(), &sdk.ClientOptions{

@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"errors"
 	"io"
 	"net/http"
 
@@ -10,32 +9,17 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// authenticate returns the transport that adds access tokens; nil means that the fleet has none.
-func (v *server) authenticate() *oauth.Transport {
+// authenticate makes the requests to the server have access tokens, if the fleet has them.
+func (v *server) authenticate() {
 	if v.settings.OAuth == nil {
-		return nil
+		return
 	}
-	c := oauth.Config{Settings: v.settings.OAuth, Server: v.url, Host: v.transport.host,
-		Base: v.transport.base.Transport}
+	c := oauth.Config{Settings: v.settings.OAuth, Server: v.url}
 	c.Credential, _ = v.fleet.Content.(oauth.Credential)
 	if v.all.Login != nil {
 		c.Login = v.all.Login(v.fleet.Capability, v.url)
 	}
-	return oauth.New(c)
-}
-
-// roundTrip sends a request that has all headers but the access token. If there is no token that the server accepts, it
-// returns a response with HTTP 401 and the reason, see note.
-func (t *transport) roundTrip(r *http.Request) (*http.Response, error) {
-	if t.tokens == nil {
-		return t.base.Transport.RoundTrip(r)
-	}
-	resp, err := t.tokens.RoundTrip(r)
-	if failed, is := errors.AsType[*oauth.Error](err); is {
-		return &http.Response{StatusCode: http.StatusUnauthorized, ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{},
-			Body: unauthorized{http.NoBody, failed}, Request: r}, nil
-	}
-	return resp, err
+	v.transport.authenticate(c)
 }
 
 // unauthorized is the body of a response in place of one of the server, which accepts no token of the gateway.

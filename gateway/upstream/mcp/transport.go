@@ -206,6 +206,26 @@ func (t *transport) post(r *http.Request) (*http.Response, error) {
 	return t.roundTrip(r)
 }
 
+// authenticate makes requests have access tokens.
+func (t *transport) authenticate(c oauth.Config) {
+	c.Host, c.Base = t.host, t.base.Transport
+	t.tokens = oauth.New(c)
+}
+
+// roundTrip sends a request that has all headers but the access token. If there is no token that the server accepts, it
+// returns a response with HTTP 401 and the reason, see note.
+func (t *transport) roundTrip(r *http.Request) (*http.Response, error) {
+	if t.tokens == nil {
+		return t.base.Transport.RoundTrip(r)
+	}
+	resp, err := t.tokens.RoundTrip(r)
+	if failed, is := errors.AsType[*oauth.Error](err); is {
+		return &http.Response{StatusCode: http.StatusUnauthorized, ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{},
+			Body: unauthorized{http.NoBody, failed}, Request: r}, nil
+	}
+	return resp, err
+}
+
 // redirected returns the error of a redirect, for operators. A query could be secret.
 func redirected(resp *http.Response) error {
 	to, err := resp.Location()

@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -80,8 +81,10 @@ func (t *Transport) describe(ctx context.Context, metadata string) (*oauthex.Pro
 		at = []string{u.String()}
 	}
 	of := new(oauthex.ProtectedResourceMetadata)
-	found, err := fetch(ctx, &http.Client{Transport: hosted{t.Base, t.Host}, CheckRedirect: t.client.CheckRedirect}, at,
-		of)
+	found, err := fetch(ctx, func(r *http.Request) (*http.Response, error) {
+		r.Host = cmp.Or(t.Host, r.Host)
+		return t.Base.RoundTrip(r)
+	}, at, of)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("the server's metadata: %w", err)
@@ -124,7 +127,7 @@ func (t *Transport) authorizationServer(ctx context.Context, issuer string) (*oa
 	root := u.Scheme + "://" + u.Host
 	const oauth, oidc = "/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"
 	of := new(oauthex.AuthServerMeta)
-	found, err := fetch(ctx, t.client, slices.Compact([]string{root + oauth + path, root + oidc + path,
+	found, err := fetch(ctx, t.client.Do, slices.Compact([]string{root + oauth + path, root + oidc + path,
 		root + path + oidc}), of)
 	switch {
 	case err != nil:
@@ -147,14 +150,15 @@ func (t *Transport) authorizationServer(ctx context.Context, issuer string) (*oa
 func sameIssuer(a, b string) bool { return strings.TrimSuffix(a, "/") == strings.TrimSuffix(b, "/") }
 
 // fetch reads the first document that exists at one of these URLs.
-func fetch(ctx context.Context, by *http.Client, urls []string, to any) (found bool, _ error) {
+func fetch(ctx context.Context, send func(*http.Request) (*http.Response, error), urls []string, to any) (found bool,
+	_ error) {
 	for _, at := range urls {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
 		if err != nil {
 			return false, errors.New("its URL is invalid")
 		}
 		r.Header.Set("Accept", "application/json")
-		resp, err := by.Do(r)
+		resp, err := send(r)
 		if err != nil {
 			return false, withoutURL(err)
 		}
@@ -184,19 +188,4 @@ func withoutURL(err error) error {
 		return of.Err
 	}
 	return err
-}
-
-// hosted sets the Host of requests; "": that of the URL.
-type hosted struct {
-	http.RoundTripper
-	host string
-}
-
-// RoundTrip implements http.RoundTripper.
-func (h hosted) RoundTrip(r *http.Request) (*http.Response, error) {
-	if h.host != "" {
-		r = r.Clone(r.Context())
-		r.Host = h.host
-	}
-	return h.RoundTripper.RoundTrip(r)
 }

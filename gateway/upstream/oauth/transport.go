@@ -27,7 +27,7 @@ const (
 	timeout = 15 * time.Second
 	// firstPause and maxPause bound the time between two requests for a token, while the server accepts none.
 	firstPause, maxPause = time.Second, 2 * time.Minute
-	maxRefusal           = 64 << 10 // bytes of a response with 401 or 403 that are read so that its connection is reused
+	maxRefusal           = 64 << 10 // bytes of a refusal that are read so that its connection is reused
 )
 
 // Error explains why there is no access token that the server accepts. Its text is for operators.

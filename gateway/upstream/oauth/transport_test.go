@@ -197,8 +197,8 @@ func TestScopes(t *testing.T) {
 			set: []string{"read"}, want: []string{"read"}},
 		"more": {authority: &oauthtest.Authority{Challenge: `scope="read"`}, requires: []string{"read", "admin"},
 			want: []string{"read", "read admin"}},
-		"more than set": {authority: &oauthtest.Authority{}, set: []string{"read"}, requires: []string{"read", "admin"}, want: []string{"read"},
-			wrong: "requires scopes that the token lacks: read admin"},
+		"more than set": {authority: &oauthtest.Authority{}, set: []string{"read"}, requires: []string{"read", "admin"},
+			want: []string{"read"}, wrong: "requires scopes that the token lacks: read admin"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -267,8 +267,10 @@ func TestBadHabits(t *testing.T) {
 			"error_description":"no client has canary"}`)}, sent: true, want: "refuses a token: invalid_client"},
 		"refused in other words": {authority: &oauthtest.Authority{Respond: respond(400, `{"error":"<canary \">"}`)},
 			sent: true, want: "refuses a token: HTTP 400"},
-		"a page":        {authority: &oauthtest.Authority{Respond: respond(200, "canary")}, sent: true, want: "not a token"},
-		"an empty page": {authority: &oauthtest.Authority{Respond: respond(200, "{}")}, sent: true, want: "not a token"},
+		"a page": {authority: &oauthtest.Authority{Respond: respond(200, "canary")}, sent: true,
+			want: "not a token"},
+		"an empty page": {authority: &oauthtest.Authority{Respond: respond(200, "{}")}, sent: true,
+			want: "not a token"},
 		"redirect": {authority: &oauthtest.Authority{Respond: func(w http.ResponseWriter, r *http.Request) bool {
 			http.Redirect(w, r, "/canary", http.StatusTemporaryRedirect)
 			return true

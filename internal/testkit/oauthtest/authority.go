@@ -97,7 +97,8 @@ func (a *Authority) token(w http.ResponseWriter, r *http.Request) {
 		id, secret = r.PostForm.Get("client_id"), r.PostForm.Get("client_secret")
 	}
 	if id != ID || secret != Secret || r.PostForm.Get("grant_type") != "client_credentials" {
-		send(w, http.StatusUnauthorized, map[string]any{"error": "invalid_client", "error_description": "not " + secret})
+		send(w, http.StatusUnauthorized, map[string]any{"error": "invalid_client",
+			"error_description": "not " + secret})
 		return
 	}
 	a.Issue(w, strings.Fields(r.PostForm.Get("scope")))
