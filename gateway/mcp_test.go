@@ -38,7 +38,7 @@ type mcpFront struct {
 }
 
 // declare publishes tools. A caller may use all of them except "hidden".
-func (f *mcpFront) declare(t *testing.T, names ...string) {
+func (f *mcpFront) declare(t testing.TB, names ...string) {
 	t.Helper()
 	tools := make([]manifest.Tool, len(names))
 	for i, name := range names {
@@ -52,7 +52,7 @@ func (f *mcpFront) declare(t *testing.T, names ...string) {
 var allTools = []string{gatewaytest.Echo, gatewaytest.Fail, gatewaytest.Empty, gatewaytest.Block, gatewaytest.Break,
 	"hidden"}
 
-func startMCP(t *testing.T, change ...func(*gatewaytest.Options)) *mcpFront {
+func startMCP(t testing.TB, change ...func(*gatewaytest.Options)) *mcpFront {
 	t.Helper()
 	changes := new(tools.ViewChanges)
 	known := catalog.New(catalog.Options{Changed: func(capability string) {

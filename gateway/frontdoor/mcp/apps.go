@@ -100,6 +100,11 @@ func (h *Handler) toolNamed(ctx context.Context, name string, apps bool) (capabi
 	if ok || !apps || name == "" || len(name) > maxName {
 		return capability, tool, ok
 	}
+	return h.appTool(ctx, name)
+}
+
+// appTool is toolNamed for a name that has no other meaning.
+func (h *Handler) appTool(ctx context.Context, name string) (capability, tool string, ok bool) {
 	found := 0
 	err := h.cfg.Catalog.Tools(ctx, "", func(of string, tools []Tool) bool {
 		hasApps, has := false, false

@@ -184,16 +184,15 @@ func (h *Handler) invocationOf(ctx context.Context, x *exchange, req *sdk.CallTo
 
 var emptyObject = []byte("{}") //nolint:gochecknoglobals // a constant
 
-// newInvocation returns a call with the metadata of a request.
+// newInvocation returns the only call of a request, with its metadata.
 func (h *Handler) newInvocation(x *exchange, capability, tool string, args []byte) (*invocation, error) {
-	a, err := aboutCall(x.r.Header, &x.read.meta)
-	if err != nil {
+	i := x.read.invocation()
+	if err := i.readFields(x.r.Header, &x.read.meta); err != nil {
 		return nil, err
 	}
-	i := &invocation{about: a, exchange: x, stateless: x.read.isStateless()}
-	i.req = &i.call
+	i.exchange, i.stateless, i.req = x, x.read.isStateless(), &i.call
 	i.req.ToolName, i.req.ArgsJson, i.req.ConfigJson = tool, args, emptyObject
-	i.req.SessionId, i.req.CapabilityId, i.req.ThreadId = cmp.Or(a.session, x.session.ID), capability, a.thread
+	i.req.SessionId, i.req.CapabilityId, i.req.ThreadId = cmp.Or(i.session, x.session.ID), capability, i.thread
 	return i, nil
 }
 

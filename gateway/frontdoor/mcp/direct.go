@@ -5,27 +5,21 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
-	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/lib/strictjson"
-	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
 // readDirect returns the call of a message that is served without the SDK; nil means that the SDK must serve it. The
 // SDK decodes a message a dozen times, which costs more than the rest of a call. The checks of the SDK are made here;
 // if one fails, or a member is unusual, the SDK gets the message and responds.
-func (m *message) readDirect(params strictjson.Value, header http.Header) *sdk.CallToolRequest {
+func (m *message) readDirect(params strictjson.Value, header http.Header) *directCall {
 	if m.tool == "" || m.streams || m.id == nil {
 		return nil
 	}
-	of := &struct { // one allocation
-		request sdk.CallToolRequest
-		params  sdk.CallToolParamsRaw
-	}{}
+	of := new(directCall)
 	p := &of.params
 	p.Name = m.tool
 	for name, v := range params.Members() {
@@ -49,34 +43,14 @@ func (m *message) readDirect(params strictjson.Value, header http.Header) *sdk.C
 		return nil
 	}
 	of.request.Params = p
-	return &of.request
+	return of
 }
 
-// memory holds the reusable buffers of a call.
-type memory struct {
-	request  relay.Request
-	message  []byte // to the gateway
-	response relay.Response
-	reply    docpb.InvokeResponse
-	answer   writer // to the client
-}
-
-var memories = sync.Pool{New: func() any { return new(memory) }} //nolint:gochecknoglobals // shared by all calls
-
-// maxRetained is the maximum size of buffers in the pool, in bytes.
-const maxRetained = 64 << 10
-
-// release clears the memory and returns it to the pool.
-func (m *memory) release() {
-	if max(cap(m.message), cap(m.answer.text)) > maxRetained {
-		return
-	}
-	clear(m.message)
-	clear(m.answer.text)
-	m.request, m.message, m.answer = relay.Request{}, m.message[:0], writer{text: m.answer.text[:0]}
-	m.response.Reset(maxRetained)
-	m.reply.Reset()
-	memories.Put(m)
+// directCall is a call without the SDK, in one allocation.
+type directCall struct {
+	request    sdk.CallToolRequest
+	params     sdk.CallToolParamsRaw
+	invocation invocation
 }
 
 // Common header values.
@@ -90,20 +64,24 @@ var (
 
 // serveDirect serves a call without the SDK.
 func (h *Handler) serveDirect(ctx context.Context, out http.ResponseWriter, x *exchange) {
-	x.memory = memories.Get().(*memory)
-	defer x.memory.release()
-	result, err := h.direct(ctx, x.read.method, x.read.call)
+	x.memory = x.read.memory
+	if x.memory == nil { // in a batch
+		x.memory = h.memories.take()
+	}
+	result, err := h.direct(ctx, x.read.method, &x.read.call.request)
 	h.writeDirect(out, x, result, err)
+	x.alive = nil
+	h.memories.put(x.memory)
 }
 
 // serveListen serves a subscription without the SDK. It holds no memory of the request while it waits.
 func (h *Handler) serveListen(ctx context.Context, out http.ResponseWriter, x *exchange) {
 	request := x.read.listens
-	x.read.body, x.read.listens = nil, nil
+	x.read.body, x.read.memory, x.read.listens = nil, nil, nil
 	result, err := h.direct(ctx, x.read.method, request)
-	x.memory = memories.Get().(*memory)
-	defer x.memory.release()
+	x.memory = h.memories.take()
 	h.writeDirect(out, x, result, err)
+	h.memories.put(x.memory)
 }
 
 // writeDirect writes the response of a request that is served without the SDK.

@@ -3,7 +3,7 @@
 // This package serves its tools/list and tools/call through the gateway, which authenticates, authorizes and routes.
 //
 //	mcp.go       New, and the steps of a request: authenticate, read, SDK, list or call
-//	read.go      checks requests before the SDK: one unambiguous JSON-RPC message
+//	read.go      checks requests before the SDK: one unambiguous JSON-RPC message; body.go reads its body
 //	params.go    arguments that headers repeat
 //	batch.go     batches of messages (2025-03-26)
 //	names.go     the names of tools: capability__tool
@@ -16,7 +16,7 @@
 //	search.go    tools that find and call other tools, for callers with many tools
 //	call.go      tools/call: one call of a capability; result.go converts its result and the files in it
 //	invoke.go    calls the capability, unary or streaming
-//	direct.go    calls that bypass the SDK; write.go writes their responses
+//	direct.go    calls that bypass the SDK; write.go writes their responses; memory.go has their buffers
 //	metadata.go  metadata of a request's call, from headers and _meta, which meta.go reads
 //	approval.go  calls that a person has to approve; elicit.go the forms in which their callers do; task.go such calls
 //	             as tasks

@@ -64,6 +64,7 @@ type heartbeat struct {
 
 	mu    sync.Mutex // held while a comment is sent
 	over  bool
+	late  bool // a comment was due when it stopped, and its goroutine may still wait for mu
 	timer *time.Timer
 }
 
@@ -72,12 +73,27 @@ func keepAlive(to *events, every time.Duration, leave func()) *heartbeat {
 	return new(heartbeat).start(to, every, leave)
 }
 
-// start is keepAlive in the memory of b, which is unused.
+// start is keepAlive in the memory of b, which is new or the result of again.
 func (b *heartbeat) start(to *events, every time.Duration, leave func()) *heartbeat {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.to, b.every, b.leave = to, every, leave
-	b.timer = time.AfterFunc(every, b.beat)
+	b.to, b.every, b.leave, b.over = to, every, leave, false
+	if b.timer == nil {
+		b.timer = time.AfterFunc(every, b.beat)
+	} else {
+		b.timer.Reset(every)
+	}
+	return b
+}
+
+// again returns heartbeats for another response: b with its timer, if it has stopped for good.
+func (b *heartbeat) again() *heartbeat {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.late {
+		return new(heartbeat)
+	}
+	b.to, b.leave = nil, nil
 	return b
 }
 
@@ -102,8 +118,9 @@ func (b *heartbeat) stop() {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.over = true
-	b.timer.Stop()
+	if !b.over {
+		b.over, b.late = true, !b.timer.Stop()
+	}
 }
 
 // notification is a JSON-RPC notification.

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
+	"github.com/capgate/capgate/gateway/frontdoor/request"
 	"github.com/capgate/capgate/gateway/frontdoor/unary"
 	"github.com/capgate/capgate/gateway/questions"
 	"github.com/capgate/capgate/internal/call"
@@ -150,6 +151,7 @@ type Handler struct {
 	running      running
 	operations   operations
 	waiting      waiting
+	memories     memories
 	forwards     *tokenbucket.Keyed // of messages to other replicas, by owner, in KiB
 	self         *sdk.Implementation
 	about        []byte            // JSON of _meta with self
@@ -233,8 +235,7 @@ type exchange struct {
 	memory  *memory    // of a call without the SDK; nil otherwise
 	events  *events    // events of the response, unless that is one JSON object
 	own     events     // what events points to
-	alive   *heartbeat // heartbeats; nil means the client does not accept events
-	beat    heartbeat  // what alive points to
+	alive   *heartbeat // heartbeats; nil means the client does not accept events, or has the response
 	tool    resolved   // of the last name that was resolved
 }
 
@@ -314,15 +315,16 @@ func (h *Handler) dispatch(sdk http.Handler, out http.ResponseWriter, r *http.Re
 	if s.ID != "" {
 		key = requestKey{s.ID, string(m.id)}
 	}
+	x := &m.exchange
+	r = request.With(r, exchangeKey{}, x)
 	ctx, leave := h.running.begin(r.Context(), key)
 	defer leave()
-	x := &exchange{r: r.WithContext(ctx), out: out, read: m, session: s}
+	x.r, x.out, x.read, x.session = r.WithContext(ctx), out, m, s
 	x.events = x.own.to(out)
 	if m.mayStream {
-		x.alive = x.beat.start(x.events, h.cfg.Beat, leave)
-		defer x.alive.stop()
+		x.alive = m.heartbeat().start(x.events, h.cfg.Beat, leave)
+		defer func() { x.alive.stop() }()
 	}
-	ctx = context.WithValue(ctx, exchangeKey{}, x)
 	switch {
 	case m.call != nil:
 		h.serveDirect(ctx, out, x)

@@ -37,6 +37,7 @@ type about struct {
 	fields          []relay.Field // metadata
 	session, thread string
 	keys            []string // idempotency keys
+	few             [usualFields]relay.Field
 }
 
 // forwarded lists the headers that become metadata of calls.
@@ -45,9 +46,9 @@ var forwarded = header.With(header.ToMCP) //nolint:gochecknoglobals // a table
 // usualFields is the number of fields of most calls.
 const usualFields = 4
 
-// aboutCall reads the headers and _meta. A value in _meta takes precedence over the header.
-func aboutCall(header http.Header, m *meta) (a about, f error) {
-	a.fields = make([]relay.Field, 0, usualFields)
+// readFields reads the headers and _meta. A value in _meta takes precedence over the header.
+func (a *about) readFields(header http.Header, m *meta) (f error) {
+	a.fields = a.few[:0]
 	for i := range forwarded {
 		name := forwarded[i].Metadata
 		value := forwarded[i].In(header)
@@ -56,7 +57,7 @@ func aboutCall(header http.Header, m *meta) (a about, f error) {
 			value = m.text(name, value)
 		}
 		if f = a.add(name, value); f != nil {
-			return a, f
+			return f
 		}
 	}
 	a.session = m.text(metaSession, valueOf(header, "X-Session-Id"))
@@ -64,7 +65,7 @@ func aboutCall(header http.Header, m *meta) (a about, f error) {
 	if key := m.text(metaIdempotency, valueOf(header, "Idempotency-Key")); key != "" {
 		a.keys = []string{key}
 	}
-	return a, a.add("x-session-id", a.session)
+	return a.add("x-session-id", a.session)
 }
 
 // valueOf returns the first value of a header with a canonical name; empty means none.

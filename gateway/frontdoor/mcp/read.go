@@ -3,17 +3,13 @@ package mcp
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
-	"os"
 	"slices"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
 	"github.com/capgate/capgate/gateway/frontdoor/stream"
@@ -43,12 +39,15 @@ type message struct {
 	meta      meta
 	answer    *answer                         // for a response to elicitation/create; nil otherwise
 	failed    bool                            // a response with an error
-	call      *sdk.CallToolRequest            // call that needs no SDK; nil otherwise
+	call      *directCall                     // call that needs no SDK; nil otherwise
 	listens   *sdk.SubscriptionsListenRequest // subscription that needs no SDK; nil otherwise
 	result    []byte                          // JSON of the result or the error of a response
 	inputs    []byte                          // JSON of inputResponses, an object; nil means none
 	// Messages of a batch, for which the other fields are unset; nil means a single message.
 	batch []json.RawMessage
+
+	exchange exchange // in which the message is served
+	memory   *memory  // whose buffer body is; nil means none
 }
 
 // isStateless reports whether the request is of a revision without sessions.
@@ -123,61 +122,6 @@ func (m *message) checkVersion() error {
 	}
 	return nil
 }
-
-// readBody reads the whole body, which is charged to its tenant meanwhile.
-func (h *Handler) readBody(w http.ResponseWriter, r *http.Request, m *message) error {
-	if r.ContentLength > h.cfg.MaxBody {
-		return h.tooLarge()
-	}
-	in := bodybudget.StallTimeout(w, http.MaxBytesReader(w, r.Body, h.cfg.MaxBody), h.cfg.Stall)
-	room := int64(bytes.MinRead)
-	if r.ContentLength >= 0 { // one read fills the buffer but one byte, and another one detects the end of the body
-		room = min(r.ContentLength, maxRetained) + 1
-	}
-	m.body = make([]byte, 0, room)
-	err := m.readAll(m.held.Reader(in, copies*r.ContentLength))
-	if err == nil {
-		return nil
-	}
-	var large *http.MaxBytesError
-	switch _, own := status.FromError(err); {
-	case errors.As(err, &large):
-		return h.tooLarge()
-	case own:
-		return err
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return refused(http.StatusRequestTimeout, jsonrpc.CodeInvalidRequest, "BODY_STALLED",
-			"the body did not arrive in time")
-	}
-	return refused(http.StatusBadRequest, jsonrpc.CodeInvalidRequest, "INVALID_BODY", "the body could not be read")
-}
-
-// readAll reads the body to its end.
-func (m *message) readAll(in io.Reader) error {
-	for {
-		n, err := in.Read(m.body[len(m.body):cap(m.body)])
-		m.body = m.body[:len(m.body)+n]
-		switch {
-		case err == io.EOF:
-			return nil
-		case err != nil:
-			return err
-		case len(m.body) == cap(m.body):
-			m.body = slices.Grow(m.body, len(m.body))
-		}
-	}
-}
-
-func (h *Handler) tooLarge() error {
-	return refused(http.StatusRequestEntityTooLarge, jsonrpc.CodeInvalidRequest, "BODY_TOO_LARGE",
-		fmt.Sprintf("the message is larger than %d bytes; upload large inputs as files (docs/use/files.md)",
-			h.cfg.MaxBody))
-}
-
-const (
-	shortBody = 64 << 10 // bytes of a body whose values are not charged while they are only found
-	foundCost = 32       // bytes of a value that is found: strictjson has 16 in a list that grows
-)
 
 // find finds the values of the body, or of a part of it.
 func (m *message) find(reader *strictjson.Reader, text []byte) error {

@@ -252,8 +252,7 @@ func (h *Handler) repeat(x *exchange, kept *keptCall) (*invocation, error) {
 		return nil, unknownTask()
 	}
 	i.results = h.cfg.Catalog.Results(i.req.GetCapabilityId(), i.req.GetToolName())
-	var err error
-	i.about, err = aboutCall(x.r.Header, &meta{texts: []relay.Field{ // those of the task
+	err := i.readFields(x.r.Header, &meta{texts: []relay.Field{ // those of the task
 		{Name: metaSession, Value: i.req.GetSessionId()}, {Name: metaThread, Value: i.req.GetThreadId()},
 		{Name: metaIdempotency},
 	}})
