@@ -55,8 +55,11 @@ func (h *handler) Headers(s *relay.Stream) {
 	startDeadline(s)
 	switch v := s.RequestValue().(type) {
 	case *web.Inherited:
-		t.authenticate.Inherited, t.Client, t.idempotency.Given = &v.Inherited, v.Client, v.IdempotencyKeys
-		t.authorize.Asking, t.Feature, t.Info.Changed = &v.Asking, v.Feature, v.Asking.Toolset != ""
+		t.authenticate.Inherited, t.Client = &v.Inherited, v.Client
+		if c := v.Call; c != nil {
+			t.idempotency.Given, t.authorize.Asking = c.IdempotencyKeys, &c.Asking
+			t.Feature, t.Info.Changed = c.Feature, c.Toolset != ""
+		}
 	case *internalCall:
 		t.Client.Protocol = call.Own
 		t.Attempt.Address = v.backend

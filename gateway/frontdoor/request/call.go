@@ -26,12 +26,12 @@ func WithCall(ctx context.Context, c Call) context.Context {
 	return &withCall{ctx, c}
 }
 
-// CallOf returns the data attached to the calls of ctx.
-func CallOf(ctx context.Context) Call {
+// CallOf returns the data attached to the calls of ctx; nil means none.
+func CallOf(ctx context.Context) *Call {
 	if of, ok := ctx.Value(callKey{}).(*withCall); ok {
-		return of.call
+		return &of.call
 	}
-	return Call{}
+	return nil
 }
 
 // withCall is a context with a Call.

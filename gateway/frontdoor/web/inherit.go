@@ -8,17 +8,19 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/fairqueue"
 	"github.com/capgate/capgate/gateway/frontdoor/request"
 	"github.com/capgate/capgate/gateway/relay"
-	"github.com/capgate/capgate/internal/call"
 )
 
 // Inherited is the data that a call inherits from the HTTP request of its front door. It is the Value of its
 // relay.Request, and must not be changed by the call.
 type Inherited struct {
+	*Caller
+	Call *request.Call // of the front door; nil means none
+}
+
+// Caller is the client of a request, with its principal.
+type Caller struct {
 	authenticate.Inherited
-	Client          filter.Client
-	IdempotencyKeys []string
-	Feature         bool // see request.Call
-	Asking          call.Asking
+	Client filter.Client
 }
 
 // Inherit adds the data of the request of ctx to a call.
@@ -30,12 +32,13 @@ func Inherit(ctx context.Context, q *relay.Request) {
 	}
 	v.recorded.Store(true)
 	q.Hold = &v.results
-	q.Value = &v.Inherited
-	c := request.CallOf(ctx)
-	if len(c.IdempotencyKeys) > 0 || c.Signature != "" || c.Feature || c.Asked != nil || c.Toolset != "" {
-		own := v.Inherited
-		own.Signature, own.IdempotencyKeys = c.Signature, c.IdempotencyKeys
-		own.Feature, own.Asking = c.Feature, c.Asking
-		q.Value = &own
+	q.Value = &v.inherited
+	if c := request.CallOf(ctx); c != nil {
+		own := &Inherited{&v.Caller, c}
+		if c.Signature != "" {
+			signed := v.Caller
+			signed.Signature, own.Caller = c.Signature, &signed
+		}
+		q.Value = own
 	}
 }

@@ -24,18 +24,19 @@ import (
 // implements bodybudget.Owner and request.Rejections.
 type Request struct {
 	request.Scope // context of the request for the next handler
-	Inherited
+	Caller
 
 	Network string // network of the client, for fair shares of requests without a tenant
 	Person  any    // session of a request to a SignIn door; nil means none
 
-	s        *Server
-	door     *door
-	r        *http.Request
-	came     time.Time
-	share    string      // tenant, for fair shares; empty if there is only one
-	results  results     // held responses
-	recorded atomic.Bool // the request or its call is recorded
+	s         *Server
+	door      *door
+	r         *http.Request
+	came      time.Time
+	share     string      // tenant, for fair shares; empty if there is only one
+	results   results     // held responses
+	recorded  atomic.Bool // the request or its call is recorded
+	inherited Inherited   // by its calls
 
 	capability, tool string // named by a rejected request; empty means none
 }
@@ -71,7 +72,7 @@ func (s *Server) Client(next http.Handler) http.Handler {
 // begin returns the Request of r, and r with the Request in its context.
 func (s *Server) begin(r *http.Request, client filter.Client, network string) (*Request, *http.Request) {
 	v := &Request{s: s, r: r, came: time.Now(), share: unauthenticated, Network: network}
-	v.Client, v.Context = client, r.Context()
+	v.Client, v.Context, v.inherited.Caller = client, r.Context(), &v.Caller
 	r = request.With(r.WithContext(&v.Scope), requestKey{}, v)
 	v.door = s.match(r)
 	v.Client.Protocol = v.door.Protocol(r)
