@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/capgate/capgate/gateway/relay/accept"
 	"github.com/capgate/capgate/gateway/relay/hpack"
 )
 
@@ -279,4 +280,11 @@ func ValueOf(ctx context.Context) any {
 		return e.value
 	}
 	return nil
+}
+
+// EndsUnread reports whether the context of a request ends when a write of its response exceeds the write deadline. It
+// does for all requests that a Relay serves.
+func EndsUnread(ctx context.Context) bool {
+	_, second := ctx.Value(webKey{}).(*webEnd)
+	return second || accept.PeerOf(ctx) != nil // net/http ends it after any failed write
 }

@@ -105,7 +105,8 @@ var plainPath = func() (t [256]bool) {
 
 // makeHeader returns a header of fields that the relay has checked.
 func makeHeader(fields []hpack.Field) http.Header {
-	header, values := make(http.Header, len(fields)), make([]string, len(fields))
+	header := make(http.Header, len(fields)+1) // a handler may add an id
+	values := make([]string, len(fields))
 	for i := range fields {
 		f := &fields[i]
 		name := canonicalName(f.Name)

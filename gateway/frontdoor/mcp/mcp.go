@@ -15,6 +15,7 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/request"
 	"github.com/capgate/capgate/gateway/frontdoor/unary"
 	"github.com/capgate/capgate/gateway/questions"
+	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/tokenbucket"
 	"github.com/capgate/capgate/internal/manifest"
@@ -311,15 +312,19 @@ func (h *Handler) serve(out http.ResponseWriter, r *http.Request, m *message) {
 // dispatch serves a message, with or without the SDK. If a client accepts events but does not read them for too long,
 // its request ends.
 func (h *Handler) dispatch(sdk http.Handler, out http.ResponseWriter, r *http.Request, m *message, s session) {
-	var key requestKey
-	if s.ID != "" {
-		key = requestKey{s.ID, string(m.id)}
-	}
 	x := &m.exchange
 	r = request.With(r, exchangeKey{}, x)
-	ctx, leave := h.running.begin(r.Context(), key)
+	ctx, leave := r.Context(), func() {}
+	if m.call == nil || s.ID != "" || !relay.EndsUnread(ctx) { // otherwise its server ends the request
+		var key requestKey
+		if s.ID != "" {
+			key = requestKey{s.ID, string(m.id)}
+		}
+		ctx, leave = h.running.begin(ctx, key)
+		r = r.WithContext(ctx)
+	}
 	defer leave()
-	x.r, x.out, x.read, x.session = r.WithContext(ctx), out, m, s
+	x.r, x.out, x.read, x.session = r, out, m, s
 	x.events = x.own.to(out)
 	if m.mayStream {
 		x.alive = m.heartbeat().start(x.events, h.cfg.Beat, leave)
