@@ -48,15 +48,20 @@ func (h *Handler) readBody(w http.ResponseWriter, r *http.Request, m *message) e
 // readAll reads a body of length bytes; negative means to its end.
 func (m *message) readAll(in io.Reader, length int64) error {
 	for int64(len(m.body)) != length {
-		n, err := in.Read(m.body[len(m.body):cap(m.body)])
+		if len(m.body) == cap(m.body) {
+			m.body = slices.Grow(m.body, len(m.body))
+		}
+		room := m.body[len(m.body):cap(m.body)]
+		if length >= 0 {
+			room = room[:min(int64(len(room)), length-int64(len(m.body)))]
+		}
+		n, err := in.Read(room)
 		m.body = m.body[:len(m.body)+n]
 		switch {
 		case err == io.EOF:
 			return nil
 		case err != nil:
 			return err
-		case len(m.body) == cap(m.body):
-			m.body = slices.Grow(m.body, len(m.body))
 		}
 	}
 	return nil
