@@ -7,7 +7,7 @@ import (
 	"github.com/capgate/capgate/router/affinity"
 )
 
-// FindArtifact reports whether who could download an artifact: nil, or the refusal. Without tenants, every artifact is
+// FindArtifact returns nil if who may download an artifact, and else the refusal. Without tenants, every artifact is
 // assumed to exist. FindArtifact waits for the store as long as a call does, about a second.
 func (g *Gateway) FindArtifact(who tenant.Identity, capability, id string) *call.Refusal {
 	fleet, refusal := g.cfg.Routing.Router.Table().Resolve(router.Key{Metadata: capability}, &who)

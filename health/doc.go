@@ -1,5 +1,5 @@
 // Package health finds out which backends are alive and publishes that in immutable
-// snapshots. A call never queries it: the prober tells the router about each change, and
+// snapshots. A call never queries it: the prober notifies the router of each change, and
 // the router's tables are ready before the next call comes.
 //
 // The package is no load balancer, and does not prevent connections to a backend. To it, a

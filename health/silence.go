@@ -10,7 +10,7 @@ import (
 // then the calls that it has hang as well, at every replica.
 func isSilent(reason string) bool { return strings.HasSuffix(reason, grpcerror.NoAnswer) }
 
-// heard takes a reason of a backend that is not good, observed here or by another replica.
+// heard records a backend whose failure, observed here or by another replica, is that it does not answer.
 func (r *Replica) heard(ep *endpoint, reason string) {
 	if isSilent(reason) {
 		r.silent = append(r.silent, ep.key(Primary))

@@ -222,8 +222,8 @@ func (l *limiter) tick(renew bool) {
 	}
 }
 
-// idle reports whether no call has or wants a permit, and the store has no record of this replica or
-// will drop it by itself.
+// idle reports whether no call holds or awaits a permit, and the store has no record of this replica or will drop it by
+// itself.
 func (l *limiter) idle() bool {
 	for _, p := range l.pools {
 		if p.used > 0 {

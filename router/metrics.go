@@ -26,7 +26,7 @@ func (r *Router) Metrics() *metric.Set {
 		fmt.Sprintf("When an unusable backend became so, 0: unknown; of the first %d of a fleet.", maxUnusable),
 		"capability", "backend", "state", "reason")
 	m.panicking = set.Add("fleet_panic",
-		"1 while fewer than half of a fleet's backends are healthy and calls go to all that are not certainly dead.",
+		"1 while fewer than half of a fleet's backends are healthy and calls go to all that are not known to be down.",
 		"capability")
 	m.ejections = set.Add("ejections_total",
 		"Ejected backends, and ejections that were prevented because at most half of a fleet is ejected.",

@@ -11,9 +11,9 @@ import (
 // PermitStore shares the permits of limited fleets' backends among replicas, through a shared store. Calls
 // never wait for it while their replica has a free permit.
 type PermitStore interface {
-	// Exchange reports what this replica keeps and wants of the backends of a capability, and returns
-	// what it may have, in the order of wants. It ends in bounded time. After an error its effect is
-	// unknown; the next exchange corrects it.
+	// Exchange reports the permits that this replica holds and needs for the backends of a capability, and returns
+	// those that it may have, in the order of wants. It ends in bounded time. After an error its effect is unknown; the
+	// next exchange corrects it.
 	Exchange(ctx context.Context, capability string, wants []Demand) ([]Grant, error)
 	// Listen calls notify when another replica begins to wait for a permit of a capability, or returns
 	// one that others wait for, until ctx ends. Notifications may be lost. notify must not block.

@@ -16,7 +16,7 @@ const (
 	// RestHeader is set for a call over MCP. The result of an MCP server then has all fields that the server sent
 	// (localgrpc.SetRest).
 	RestHeader = "x-capgate-rest"
-	// CallerHeader carries the caller for the assertions of a fleet that wants them, see assertion.Decode. Client
+	// CallerHeader carries the caller for the assertions of a fleet that requires them, see assertion.Decode. Client
 	// headers of this name are removed.
 	CallerHeader = "x-capgate-caller"
 )

@@ -105,7 +105,7 @@ func (s *ByteStream) reserve(n int) error {
 		if by, ok := s.hold.(interface{ Exceeded() error }); ok {
 			return by.Exceeded()
 		}
-		return status.Error(codes.ResourceExhausted, "there is no room for the response")
+		return status.Error(codes.ResourceExhausted, "there is not enough memory for the response")
 	}
 	s.held += more
 	return nil

@@ -12,7 +12,7 @@ import (
 // names none.
 const Metadata = "x-mcp-questions"
 
-// Call is a call of a tool whose client answers questions, or wants log messages; or a subscription to a resource.
+// Call is a call of a tool whose client answers questions, or requests log messages; or a subscription to a resource.
 type Call struct {
 	Kinds Kinds // questions that the client has declared to answer
 	// Own reports whether a URL leads to the gateway itself; nil means that none does.
@@ -23,8 +23,8 @@ type Call struct {
 	// *Refused if the client responded with an error. If Ask is nil, the questions are the result of the call, and the
 	// client repeats it.
 	Ask func(ctx context.Context, q *Question) (json.RawMessage, error)
-	// Log receives the params of each log message of the server during the call, of Level and above. It may block for
-	// a client that reads slowly. If Log is nil, the client wants none.
+	// Log receives the params of each log message of the server during the call, of Level and above. It may block for a
+	// client that reads slowly. If Log is nil, the client requests none.
 	Log   func(ctx context.Context, params json.RawMessage)
 	Level Level
 	// Follower receives the updates of the resource to which the call subscribes, after the call as well. If nil, the

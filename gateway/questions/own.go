@@ -41,7 +41,7 @@ func NewOwn(names, authorities []string) *Own {
 	return o
 }
 
-// Has reports whether a URL that checkURL accepts leads to the gateway, as far as its host tells: it has one of the
+// Has reports whether a URL that checkURL accepts leads to the gateway, as far as its host shows: it has one of the
 // names, or that of authority, at which a request has reached the gateway. An address, or this machine, leads there
 // with any port of the gateway, because the gateway cannot know all its addresses.
 func (o *Own) Has(u *url.URL, authority string) bool {

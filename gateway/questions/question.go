@@ -138,7 +138,7 @@ func readElicitation(members map[string]json.RawMessage, from Source) (Kinds, er
 			return 0, err
 		}
 	default:
-		return 0, fmt.Errorf("there is no mode %.32q of elicitation", mode)
+		return 0, fmt.Errorf("elicitation has no mode %.32q", mode)
 	}
 	attributed, err := plainjson.Marshal(from.attribute(message))
 	members["message"], members["mode"] = attributed, json.RawMessage(`"`+mode+`"`)
@@ -157,7 +157,7 @@ func checkForm(raw json.RawMessage) error {
 	var kind string
 	switch {
 	case json.Unmarshal(raw, &schema) != nil || json.Unmarshal(schema["type"], &kind) != nil || kind != "object":
-		return errors.New("the requestedSchema of a form is not that of an object")
+		return errors.New("the requestedSchema of a form does not describe an object")
 	case schema["properties"] != nil && json.Unmarshal(schema["properties"], &properties) != nil:
 		return errors.New("the properties of a form are not an object")
 	case len(properties) > maxFields:
@@ -176,7 +176,7 @@ func checkURL(raw json.RawMessage, own func(*url.URL) bool) error {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && u.Scheme != "http":
-		return errors.New("the url of an elicitation is not one of http or https, or has a user")
+		return errors.New("the url of an elicitation must begin with http:// or https://, and have no user")
 	case !isPlain(u.Hostname()) || portOf(cmp.Or(u.Port(), u.Scheme)) == 0:
 		return errors.New("the host of an elicitation's url is neither an ASCII name nor an address in its usual " +
 			"notation, or its port is not one")

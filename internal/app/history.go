@@ -57,7 +57,7 @@ func (p *App) tenantSeries(ctx context.Context, id string) (history.Series, *cal
 		return history.Series{}, refusal
 	case of == nil:
 		return history.Series{}, &call.Refusal{Kind: call.NotFound, Reason: "TENANT_UNKNOWN",
-			Message: "there is no such tenant"}
+			Message: "the tenant does not exist"}
 	}
 	return history.TenantSeries(of.ID, of.UID()), nil
 }

@@ -224,9 +224,9 @@ const maxNamedTenants = 10
 
 // refusedTenant refuses a request for a tenant that is not among a person's, whether or not there is such a tenant.
 func refusedTenant(named string, tenants []string, all tenant.Scopes) *call.Refusal {
-	text := "there is no such tenant"
+	text := "the tenant does not exist"
 	if all == 0 {
-		text = "your approvals are those of " + strings.Join(tenants[:min(len(tenants), maxNamedTenants)], ", ")
+		text = "you may answer those of " + strings.Join(tenants[:min(len(tenants), maxNamedTenants)], ", ")
 		if len(tenants) > maxNamedTenants {
 			text += " and others"
 		}

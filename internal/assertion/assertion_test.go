@@ -194,7 +194,7 @@ func (s *lateStore) SharedSecret(context.Context, []byte) ([]byte, error) {
 	return secretOf(1), nil
 }
 
-// TestNoKeyNoToken: without a key nothing is signed or published. The store is queried only while some fleet wants
+// TestNoKeyNoToken: without a key nothing is signed or published. The store is queried only while some fleet requires
 // assertions, and again after it was unavailable.
 func TestNoKeyNoToken(t *testing.T) {
 	t.Parallel()

@@ -40,7 +40,7 @@ type Signer struct {
 // Settings are the parts of a configuration that concern assertions.
 type Settings struct {
 	Issuer string // value of iss
-	Used   bool   // some fleet wants assertions; otherwise no keys are published
+	Used   bool   // some fleet requires assertions; otherwise no keys are published
 }
 
 // ring holds the keys that derive from the secrets. The first one signs.
@@ -81,7 +81,7 @@ func (s *Signer) Run(ctx context.Context) {
 	}
 }
 
-// Load reads the secret, if some fleet wants assertions. It may wait for the store until ctx ends. If that is
+// Load reads the secret, if some fleet requires assertions. It may wait for the store until ctx ends. If that is
 // unavailable, the last keys stay, and without any, Sign returns ErrNoKey.
 func (s *Signer) Load(ctx context.Context) {
 	if !s.settings.Load().Used {
@@ -124,7 +124,7 @@ func (s *Signer) Sign(audience string, c *Caller) (string, error) {
 	return keys.signs.sign(payload)
 }
 
-// Keys returns the JWK Set; nil while there is no key. used reports whether some fleet wants assertions.
+// Keys returns the JWK Set; nil while there is no key. used reports whether some fleet requires assertions.
 func (s *Signer) Keys() (set []byte, used bool) {
 	if keys := s.ring.Load(); keys != nil {
 		set = keys.public

@@ -39,7 +39,7 @@ func newApprovalsHistory(std stdio) *cobra.Command {
 func (c *approvalsHistory) flags(fs *pflag.FlagSet) {
 	f := c.filter
 	fs.BoolVar(&c.statistics, "statistics", false, "print how many were answered, how fast and by whom")
-	fs.IntVarP(&c.most, "lines", "n", 50, "at most so many `approvals`")
+	fs.IntVarP(&c.most, "lines", "n", 50, "maximum number of `approvals`")
 	fs.DurationVar(&c.since, "since", 720*time.Hour, "only approvals that ended in this `time`")
 	fs.StringVar(&f.Tenant, "tenant", "", "`name` of the tenant; default all")
 	fs.StringVar(&f.Outcome, "outcome", "", "only this `outcome`: approved, denied, expired or withdrawn")
@@ -136,8 +136,8 @@ func (c *approvalsHistory) printStatistics(w io.Writer, s *capgatepb.ApprovalSta
 // warn says that not all tenants or approvals are in the result.
 func (c *approvalsHistory) warn(incomplete bool) {
 	if incomplete {
-		fmt.Fprintln(c.err, "capgate approvals history: not all approvals of that time are in it; name a tenant, or a "+
-			"shorter time")
+		fmt.Fprintln(c.err, "capgate approvals history: the list is incomplete; name a tenant, or a shorter "+
+			"time")
 	}
 }
 

@@ -17,8 +17,8 @@ import (
 
 const callsHelp = `The newest calls are printed last. A call has no arguments and no result. The gateway keeps
 as many as its configuration says (calls.keep), and the access log has all of them. With --since
-the calls of past days are searched (calls.past). With --follow the command goes on with every call
-that ends, until Ctrl-C. It reconnects if the connection is lost.`
+the calls of past days are searched (calls.past). With --follow the command prints each call
+as it ends, until Ctrl-C. It reconnects if the connection is lost.`
 
 // callsCommand is capgate calls.
 type callsCommand struct {
@@ -39,8 +39,8 @@ func newCallsCommand(std stdio) *cobra.Command {
 
 func (c *callsCommand) flags(fs *pflag.FlagSet) {
 	f := c.filter
-	fs.BoolVarP(&c.follow, "follow", "f", false, "go on with the calls that end from now on")
-	fs.IntVarP(&c.most, "lines", "n", 20, "at most so many earlier `calls`")
+	fs.BoolVarP(&c.follow, "follow", "f", false, "continue with calls as they end")
+	fs.IntVarP(&c.most, "lines", "n", 20, "maximum number of earlier `calls`")
 	fs.DurationVar(&c.since, "since", 0, "search the calls of this `time`, such as 24h or 168h")
 	fs.StringVar(&f.Query, "query", "", "only calls with these `words` in a text, such as a request id")
 	fs.StringVar(&f.Tenant, "tenant", "", "`name` of the tenant; default all")
@@ -59,7 +59,7 @@ func (c *callsCommand) run(cmd *cobra.Command, conn grpc.ClientConnInterface, _ 
 	case c.since < 0:
 		return usageError("--since: want a time such as 24h")
 	case c.since > 0 && c.follow:
-		return usageError("--since: it does not go with --follow")
+		return usageError("--since and --follow exclude each other; give one of the two")
 	case c.since > 0:
 		c.filter.StartTime = timestamppb.New(time.Now().Add(-c.since))
 	}
@@ -74,7 +74,7 @@ func (c *callsCommand) run(cmd *cobra.Command, conn grpc.ClientConnInterface, _ 
 			c.lines(w, all.GetCalls())
 			warnPartial(c.err, all.GetPartial())
 			if all.GetIncomplete() {
-				fmt.Fprintln(c.err, "not the calls of all tenants were searched; name one with --tenant")
+				fmt.Fprintln(c.err, "the calls of some tenants were not searched; name one with --tenant")
 			}
 			switch {
 			case more != "":

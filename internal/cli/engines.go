@@ -168,7 +168,7 @@ func (t *engineStream) end() error {
 	return nil
 }
 
-// print prints the answer, and to standard error what else a person wants to know.
+// print prints the answer to standard output, and other events that a person needs to standard error.
 func (c *enginesCommand) print(e *openparallaxv1.PipelineEvent, heard *engineStream) {
 	switch e.GetEventType() {
 	case openparallaxv1.PipelineEventType_LLM_TOKEN:

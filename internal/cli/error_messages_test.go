@@ -80,9 +80,9 @@ var mistakes = []mistake{
 	{"MCP's older transport", "curl -s $OPEN/sse", -1, []string{"MCP is served at /mcp",
 		"HTTP with SSE, is not served"}},
 	{"TLS to cleartext", "capgate invoke --addr $OPEN --tls caps echo", exitUnreachable,
-		[]string{"$OPEN does not speak TLS: ask it without --tls"}},
+		[]string{"$OPEN does not speak TLS: leave out --tls"}},
 	{"cleartext to TLS", "capgate invoke --addr $SECURE caps echo", exitUnreachable,
-		[]string{"$SECURE speaks TLS: ask it with --tls"}},
+		[]string{"$SECURE speaks TLS: use --tls"}},
 	{"HTTP to TLS", "curl -s $SECURE/v1/capabilities", -1, []string{"TLS_REQUIRED", "this port speaks TLS"}},
 
 	{"a capability", "capgate invoke --addr $OPEN cap echo", exitRefused,
@@ -110,7 +110,7 @@ var mistakes = []mistake{
 	{"a blocked tool", "capgate invoke --addr $OPEN silent echo", exitRefused,
 		[]string{"no rule, manifest or policy of the fleet allows this tool", "capgate policy set", "TOOL_BLOCKED"}},
 	{"an approval that is gone", "capgate invoke --addr $OPEN asking echo --approval apr_AAAAAAAAAAAAAAAAAAAAAAAAAA",
-		exitRefused, []string{"there is no such approval"}},
+		exitRefused, []string{"the approval does not exist"}},
 
 	{"a verdict", "capgate policy set caps echo alow --admin $ADMIN", exitUsage,
 		[]string{`"alow": want allow, ask or block; did you mean "allow"?`}},

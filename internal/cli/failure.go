@@ -35,7 +35,7 @@ func unreachable(ctx context.Context, what string, target container.Target, err 
 	case late:
 		return fmt.Sprintf("the %s at %s did not answer in time", what, target.Addr)
 	case !answers:
-		return text + target.Addr + " takes connections, but does not answer as a gateway does"
+		return text + target.Addr + " accepts connections, but does not answer as a gateway does"
 	case grpcstatus.Code(err) == codes.Unavailable && !ofTransport(err):
 		return describeStatus(err)
 	}

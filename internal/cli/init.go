@@ -130,7 +130,7 @@ func (i *initCommand) check() error {
 	case !slices.Contains(ways, i.way):
 		return usageError("--for %q: want %s", i.way, orList(ways))
 	case i.force:
-		return usageError("--force is not for --for, which overwrites no file")
+		return usageError("--force and --for exclude each other: --for never overwrites a file")
 	case i.files.Redis != "" && i.way != "systemd":
 		return usageError("--redis is for systemd; %s has a Redis of its own", i.way)
 	case i.files.Namespace != "" && i.way != "kubernetes":

@@ -43,7 +43,7 @@ func TestInitForRefuses(t *testing.T) {
 		"--tls self-signed":                             "--tls requires --for",
 		"--for compoze x":                               `--for "compoze": want compose, `,
 		"--for compose -":                               "--for writes a directory",
-		"--for compose --force x":                       "--force is not for --for",
+		"--for compose --force x":                       "--force and --for exclude each other",
 		"--for compose --tls acme x":                    `--tls "acme": want self-signed`,
 		"--for compose --host a:80 x":                   `--host "a:80": want a name or an address, without a port`,
 		"--for compose --redis redis://h:6379 x":        "--redis is for systemd",

@@ -68,7 +68,7 @@ func TestRollingUpdate(t *testing.T) {
 			next := startPod(t, api, fmt.Sprint("new-", i))
 			next.put(t, kubetest.Ready)
 			waitBackends(t, admin, 4)
-			former.put(t, kubetest.Leaving) // the kubelet does not wait for those who see it
+			former.put(t, kubetest.Leaving) // the kubelet does not wait until clients know
 			former.process.signal(t, syscall.SIGTERM)
 			if exit := former.process.wait(t); exit != 0 {
 				t.Errorf("the pod ended with %d", exit)

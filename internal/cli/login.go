@@ -56,7 +56,7 @@ func newLoginCommand(std stdio) *cobra.Command {
 		l.keyFile, l.access.keyFile = l.access.keyFile, ""
 		switch {
 		case l.keyFile != "" && *remote:
-			return usageError("--no-browser does not go with --key-file")
+			return usageError("--no-browser and --key-file exclude each other; give one of the two")
 		case l.keyFile == "":
 			return l.signIn(c.Context(), *remote)
 		}
@@ -72,7 +72,7 @@ func (l *loginCommand) storeKey(ctx context.Context) error {
 		return exitError{exitUsage, err}
 	}
 	if strings.HasPrefix(key, operator.StartPrefix) {
-		return usageError("the token of a gateway's start ends with the gateway, and is not stored; commands of this " +
+		return usageError("a start token is valid only while its gateway runs, and is not stored; commands on this " +
 			"machine find it")
 	}
 	who, err := l.ask(ctx, key)

@@ -75,7 +75,7 @@ func TestApproversOfSeveralTenants(t *testing.T) {
 	}
 	for _, path := range []string{"/v1/approvals", "/v1/approvals/events", "/v1/approvals/" + foreign} {
 		dan.want("GET", r.inbox[0]+path+"?tenant=initech", "", 403,
-			"you may not answer approvals of the tenant initech: your approvals are those of acme, globex")
+			"you may not answer approvals of the tenant initech: you may answer those of acme, globex")
 	}
 	dan.want("GET", r.inbox[0]+"/v1/approvals/"+foreign, "", 404, "APPROVAL_UNKNOWN")
 	for _, body := range []string{`{}`, `{"tenant":"initech"}`, `{"tenant":"-"}`, `{"tenant":"globex"}`} {
@@ -96,7 +96,7 @@ func (v *visitor) all(r *peopleRig, foreign string) {
 	check.Received(v.T, ended, "the end of a stream of somebody with other roles")
 	v.want("GET", r.inbox[0]+"/v1/me", "", 200, `"all_roles":["approver","admin"]`)
 	v.want("GET", r.inbox[0]+"/v1/approvals", "", 200, foreign)
-	v.want("GET", r.inbox[0]+"/v1/approvals?tenant=nobody", "", 403, "of the tenant nobody: there is no such tenant")
+	v.want("GET", r.inbox[0]+"/v1/approvals?tenant=nobody", "", 403, "of the tenant nobody: the tenant does not exist")
 	v.want("POST", r.inbox[0]+"/v1/approvals/"+foreign+"/approve", `{"remember":"always"}`, 200, `"remember":"always"`)
 }
 
@@ -149,7 +149,7 @@ func approvesForTwoTenants(t *testing.T, b *browsertest.Browser, r *peopleRig) {
 		t.Errorf("got %+v", saw)
 	}
 	if !strings.Contains(saw.Away, "It belongs to another tenant") ||
-		!strings.Contains(saw.Away, "of the tenant initech: your approvals are those of acme, globex") {
+		!strings.Contains(saw.Away, "of the tenant initech: you may answer those of acme, globex") {
 		t.Errorf("got %+v", saw)
 	}
 }

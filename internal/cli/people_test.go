@@ -259,7 +259,7 @@ func TestPeopleOfTheInbox(t *testing.T) {
 	bob.want("GET", r.inbox[0]+"/v1/capabilities", "", 404, "NO_SUCH_PATH")
 	bob.want("GET", r.admin[0]+"/v1/me", "", 401, "OPERATOR_UNKNOWN")
 	bob.want("GET", r.inbox[0]+"/v1/approvals?tenant=globex", "", 403,
-		"you may not answer approvals of the tenant globex: your approvals are those of acme")
+		"you may not answer approvals of the tenant globex: you may answer those of acme")
 	good := bob.csrf
 	bob.csrf = "x"
 	bob.want("POST", r.inbox[0]+"/v1/approvals/"+id+"/approve", "{}", 403, "CSRF_TOKEN_MISSING")

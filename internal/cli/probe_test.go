@@ -52,7 +52,7 @@ func TestProbeRecognizesOtherServers(t *testing.T) {
 	}{
 		"nobody": {[]string{check.ClosedPort(t)}, 3, "nothing_listens", "nothing listens at 127.0.0.1:"},
 		"no host": {[]string{"no-host.invalid:50051"}, 3, "unresolved",
-			"the host of no-host.invalid:50051 is not known"},
+			"the host name of no-host.invalid:50051 does not exist"},
 		"hangs up": {[]string{gatewaytest.Unreachable(t)}, 3, "not_http2", "does not speak HTTP/2"},
 		"says nothing": {[]string{mute(t), "--timeout", "300ms"}, 3, "not_http2",
 			"does not answer in HTTP/2 in time"},
@@ -61,8 +61,8 @@ func TestProbeRecognizesOtherServers(t *testing.T) {
 		"gRPC and nothing else": {[]string{nothing}, 1, "no_dialect", "no dialect of the capability protocol"},
 		"silent calls": {[]string{gatewaytest.Silent(t), "--timeout", "300ms"}, 1, "no_dialect",
 			"does not answer calls: no answer in time"},
-		"TLS is needed":     {[]string{inTLS}, 3, "tls_needed", "speaks TLS: ask it with --tls"},
-		"TLS is not spoken": {[]string{clear, "--tls"}, 3, "not_tls", "does not speak TLS: ask it without --tls"},
+		"TLS is needed":     {[]string{inTLS}, 3, "tls_needed", "speaks TLS: use --tls"},
+		"TLS is not spoken": {[]string{clear, "--tls"}, 3, "not_tls", "does not speak TLS: leave out --tls"},
 		"not trusted":       {[]string{inTLS, "--tls"}, 3, "certificate", "an authority that is not trusted"},
 		"trusted":           {[]string{inTLS, "--tls-ca", trusted}, 0, "", `"dialect": "doc"`},
 	} {
@@ -108,7 +108,8 @@ func TestProbeFindsEveryDialect(t *testing.T) {
 	t.Parallel()
 	capability := gatewaytest.NewCapability("all")
 	capability.Lists = func() ([]byte, string, error) {
-		return []byte(`[{"name":"look","description":"Looks.\nTwice.","input_schema":{"type":"object"},"recommended_policy":"ask"}]`), "", nil
+		return []byte(`[{"name":"look","description":"Looks.\nTwice.","input_schema":{"type":"object"},` +
+			`"recommended_policy":"ask"}]`), "", nil
 	}
 	addr := gatewaytest.Serve(t, func(s *grpc.Server) {
 		docpb.RegisterCapabilityServer(s, capability)

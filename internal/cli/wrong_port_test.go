@@ -39,7 +39,7 @@ func TestWrongProtocol(t *testing.T) {
 		t.Errorf("a client of gRPC in cleartext: %v", err)
 	}
 	exit, _, errs := runProgram(t, nil, "invoke", "--addr", "http://"+public, "caps", gatewaytest.Echo)
-	if exit != exitUnreachable || !strings.Contains(errs, public+" speaks TLS: ask it with --tls, or --tls-ca FILE") {
+	if exit != exitUnreachable || !strings.Contains(errs, public+" speaks TLS: use --tls, or --tls-ca FILE") {
 		t.Errorf("got %d %s", exit, errs)
 	}
 	if n := strings.Count(secure.stderr.String(), "HTTP in cleartext at a port"); n != 1 {
@@ -48,7 +48,7 @@ func TestWrongProtocol(t *testing.T) {
 
 	open, public, _ := serve(t, nil, "--config", writeConfig(t, configOf("", backend)))
 	exit, _, errs = runProgram(t, nil, "invoke", "--addr", public, "--tls", "caps", gatewaytest.Echo)
-	if exit != exitUnreachable || !strings.Contains(errs, public+" does not speak TLS: ask it without --tls") {
+	if exit != exitUnreachable || !strings.Contains(errs, public+" does not speak TLS: leave out --tls") {
 		t.Errorf("got %d %s", exit, errs)
 	}
 	patient := &net.Dialer{Timeout: check.Patience}

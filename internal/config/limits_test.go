@@ -49,7 +49,7 @@ func TestParseLimitsErrors(t *testing.T) {
 	}
 	for limits, want := range map[string]string{
 		"{calls_per_second: 0}":             "f:2: limits.calls_per_second: \"0\" is not possible",
-		"{burst: 5}":                        "f:2: limits: burst means nothing without calls_per_second",
+		"{burst: 5}":                        "f:2: limits: burst has no effect without calls_per_second",
 		"{bytes_per_second: 10Mi}":          "limits.bytes_per_second: \"10Mi\" is not possible; it must be a size",
 		"{artifact_size: 0}":                "limits.artifact_size: \"0\" is not possible; it must be a size",
 		"{messages: -1}":                    "limits.messages",

@@ -85,7 +85,7 @@ func TestParseListenersErrors(t *testing.T) {
 		{tenants, `address: "127.0.0.1:1", tenant: acme, scopes: [admin]`,
 			"listeners[0].scopes: admin: callers without a credential cannot have that"},
 		{tenants, `address: "127.0.0.1:1", tenant: acme, scopes: []`, "listeners[0].scopes: is empty"},
-		{tenants, `address: "127.0.0.1:1", tenant: acme, user: ann, asserts: [user]`, "asserts: user is there, too"},
+		{tenants, `address: "127.0.0.1:1", tenant: acme, user: ann, asserts: [user]`, "asserts: user is set, too"},
 		{tenants, `address: "127.0.0.1:1", asserts: [user]`, "asserts: is only for callers of a tenant"},
 		{"", `address: "127.0.0.1:1", asserts: [user]`, "asserts: is only for callers of a tenant"},
 		{tenants, `address: "127.0.0.1:1", session: " s"`, "listeners[0].session: must have 1 to 256 printable ASCII"},

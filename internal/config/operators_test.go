@@ -26,7 +26,7 @@ func TestOperatorsErrors(t *testing.T) {
 		"a key without a hash": {"operators: {keys: [{id: " + id + "}]}\n",
 			[]string{`f:1: operators.keys[0].hash: required`}},
 		"a key with two hashes": {"operators: {keys: [{id: " + id + ", " + hash + ", hash_file: h}]}\n",
-			[]string{`f:1: operators.keys[0].hash_file: hash is there, too`}},
+			[]string{`f:1: operators.keys[0].hash_file: hash is set, too`}},
 		"a key of two": {"operators: {keys: [{id: " + id + ", " + hash + "}, {id: " + id + ", " + hash + "}]}\n",
 			[]string{`f:1: operators.keys[1].id: ` + id + ` is already at operators.keys[0].id`}},
 		"a pepper that is not there": {"operators: {keys: [{id: " + id + ", " +

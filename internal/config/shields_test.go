@@ -69,7 +69,7 @@ func TestParseShieldsErrors(t *testing.T) {
 			[]string{`f:2: shields[0].address: required`, `f:2: shields[1].name: required`,
 				`f:2: shields[1].address: required`}},
 		"both": {fleet + "shields: [{name: main, address: 'h:1', url: 'http://h/evaluate'}]\n",
-			[]string{`f:2: shields[0].url: address is there, too`}},
+			[]string{`f:2: shields[0].url: address is set, too`}},
 		"values": {fleet + "shields:\n- name: main\n  address: 'https://h:1'\n  timeout: 31s\n  on_failure: " +
 			"close\n  token: x\n", []string{
 			`f:4: shields[0].address: write host:port without "https://"`,

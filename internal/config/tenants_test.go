@@ -95,7 +95,7 @@ func TestParseTenantsErrors(t *testing.T) {
 		"no pepper": {key("id: abcdefghijklmnop, hash: 'hmac-" + aHash + "'"),
 			"f:2: tenants[0].keys[0].hash: was made with a pepper, and there is no pepper_file"},
 		"two hashes": {key("id: abcdefghijklmnop, hash_file: f, hash: '" + aHash + "'"),
-			"hash_file: hash is there, too"},
+			"hash_file: hash is set, too"},
 		"a bad scope": {key("id: abcdefghijklmnop, hash_file: f, scopes: [invoke, root]"),
 			`scopes[1]: "root" is not possible; it must be invoke, read, approve, policy, admin, engine.chat`},
 		"a bad assertion": {key("id: abcdefghijklmnop, hash_file: f, asserts: [tenant]"),

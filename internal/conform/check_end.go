@@ -56,7 +56,7 @@ func (r *run) inTime(ctx context.Context, method string, message proto.Message, 
 	defer cancel()
 	err := outlive(ctx, r.Target, r.client.Path(method), message, whole, shortTime)
 	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("%s with a deadline of %v goes on after %v", method, shortTime, shortTime+r.Grace)
+		return fmt.Errorf("%s with a deadline of %v still runs after %v", method, shortTime, shortTime+r.Grace)
 	}
 	return err
 }

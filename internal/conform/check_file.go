@@ -198,7 +198,7 @@ func checkDownloadEmpty(ctx context.Context, r *run) error {
 	}
 	switch r.files.empty.ID {
 	case "":
-		return skip("no empty file is there: see upload-empty")
+		return skip("there is no empty file: see upload-empty")
 	case r.files.uploaded.ID:
 		return skip("the empty file has another's id: see upload-ids")
 	}

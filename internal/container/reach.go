@@ -96,16 +96,16 @@ func (t Target) Reach(ctx context.Context) error {
 		return nil
 	}
 	if greeted || t.TLS == nil && t.speaksTLS(ctx, first) {
-		return &Problem{Kind: TLSNeeded, Words: t.Addr + " speaks TLS: ask it with --tls, or --tls-ca FILE"}
+		return &Problem{Kind: TLSNeeded, Words: t.Addr + " speaks TLS: use --tls, or --tls-ca FILE"}
 	}
 	switch {
 	case bytes.HasPrefix(first, []byte("HTTP/1")):
 		return &Problem{Kind: NotHTTP2, Words: t.Addr + " speaks HTTP/1 and not HTTP/2, which gRPC needs"}
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return &Problem{Kind: NotHTTP2, Words: t.Addr + " takes connections and does not answer in HTTP/2 in time",
+		return &Problem{Kind: NotHTTP2, Words: t.Addr + " accepts connections, but does not answer in HTTP/2 in time",
 			Err: err}
 	}
-	return &Problem{Kind: NotHTTP2, Words: t.Addr + " takes connections and does not speak HTTP/2", Err: err}
+	return &Problem{Kind: NotHTTP2, Words: t.Addr + " accepts connections, but does not speak HTTP/2", Err: err}
 }
 
 func (t Target) dialTCP(ctx context.Context) (net.Conn, error) {
@@ -115,13 +115,13 @@ func (t Target) dialTCP(ctx context.Context) (net.Conn, error) {
 	case err == nil:
 		return nc, nil
 	case errors.As(err, &dns):
-		return nil, &Problem{Kind: Unresolved, Words: fmt.Sprintf("the host of %s is not known", t.Addr), Err: err}
+		return nil, &Problem{Kind: Unresolved, Words: "the host name of " + t.Addr + " does not exist", Err: err}
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return nil, &Problem{Kind: NothingThere, Words: "nothing listens at " + t.Addr, Err: err}
 	case ctx.Err() != nil || os.IsTimeout(err):
-		return nil, &Problem{Kind: Unreachable, Words: t.Addr + " does not take a connection in time", Err: err}
+		return nil, &Problem{Kind: Unreachable, Words: t.Addr + " does not accept a connection in time", Err: err}
 	}
-	return nil, &Problem{Kind: Unreachable, Words: fmt.Sprintf("%s cannot be connected to: %v", t.Addr, err), Err: err}
+	return nil, &Problem{Kind: Unreachable, Words: fmt.Sprintf("cannot connect to %s: %v", t.Addr, err), Err: err}
 }
 
 // handshake does the TLS handshake.
@@ -138,16 +138,16 @@ func (t Target) handshake(ctx context.Context, raw net.Conn) (net.Conn, error) {
 	case err == nil:
 		return secure, nil
 	case errors.As(err, &header), errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
-		return nil, &Problem{Kind: NotTLS, Words: t.Addr + " does not speak TLS: ask it without --tls", Err: err}
+		return nil, &Problem{Kind: NotTLS, Words: t.Addr + " does not speak TLS: leave out --tls", Err: err}
 	case errors.As(err, &unknown):
 		return nil, &Problem{Kind: BadConnection,
-			Words: t.Addr + " shows a certificate of an authority that is not trusted; --tls-ca FILE names one " +
-				"that is", Err: err}
+			Words: t.Addr + " has a certificate of an authority that is not trusted; --tls-ca FILE " +
+				"adds its authority", Err: err}
 	case errors.As(err, &host):
 		return nil, &Problem{Kind: BadConnection,
-			Words: fmt.Sprintf("%s shows a certificate for another host: %v", t.Addr, err), Err: err}
+			Words: fmt.Sprintf("%s has a certificate for another host: %v", t.Addr, err), Err: err}
 	}
-	return nil, &Problem{Kind: BadConnection, Words: fmt.Sprintf("TLS with %s does not come about: %v", t.Addr, err),
+	return nil, &Problem{Kind: BadConnection, Words: fmt.Sprintf("the TLS handshake with %s failed: %v", t.Addr, err),
 		Err: err}
 }
 

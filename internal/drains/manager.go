@@ -33,7 +33,7 @@ const (
 )
 
 // ErrFull rejects a drain beyond Most.
-var ErrFull = errors.New("as many backends are drained as may be")
+var ErrFull = errors.New("the maximum number of backends is drained")
 
 // Manager synchronizes the drains of one replica with the store.
 type Manager struct {

@@ -37,6 +37,6 @@ func (s *Shedder) report() {
 		if rest := len(all) - reported; i == reported-1 && rest > 0 {
 			args = append(args, "further_tenants", rest)
 		}
-		s.cfg.Log.Warn("calls were shed: the process has too much to do", args...)
+		s.cfg.Log.Warn("calls were shed: the process is overloaded", args...)
 	}
 }

@@ -56,7 +56,7 @@ func (t *Tenants) addKey(ctx context.Context, k *tenant.Key) error {
 		return err
 	}
 	if at == 0 {
-		return errors.New("a key with this id exists already")
+		return errors.New("a key with this id already exists")
 	}
 	k.Created = time.UnixMilli(at)
 	reply, err := t.run(ctx, addKeyScript, t.recordKeys(k.Tenant), k.ID, k.UID, tenant.MaxKeys).Int64()

@@ -9,7 +9,7 @@ type Cancellations struct{ client }
 // Cancellations returns the channel of cancelled requests.
 func (s *Store) Cancellations() *Cancellations { return &Cancellations{s.client(Session)} }
 
-// Publish tells all replicas of a cancelled request.
+// Publish notifies all replicas of a canceled request.
 func (c *Cancellations) Publish(ctx context.Context, request string) error {
 	return c.publish(ctx, c.channel("cancelled"), request)
 }

@@ -45,8 +45,8 @@ func universal(cfg *Config, t *redisurl.Target) *redis.UniversalOptions {
 }
 
 // greet gives a new connection a name in Redis's CLIENT LIST. The name is optional, so that every user and every
-// version of Redis is accepted; HELLO needs no permission. A connection without the password that Redis wants is
-// closed, so that Reload is for all connections.
+// version of Redis is accepted; HELLO needs no permission. A connection without the required password is closed, so
+// that Reload is for all connections.
 func greet(ctx context.Context, c *redis.Conn) error {
 	pipe := c.Pipeline()
 	pipe.Do(ctx, "HELLO", 2, "SETNAME", buildinfo.UserAgent("capgate"))

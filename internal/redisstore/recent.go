@@ -64,7 +64,7 @@ func (r *Recent) Publish(ctx context.Context, b *recent.Batch, keep int) error {
 	if b.Replica != nil {
 		var err error
 		if said, err = json.Marshal(b.Replica); err != nil || len(said) > maxSaying {
-			return errors.Join(errors.New("encode what a replica says"), err)
+			return errors.Join(errors.New("encode the state of a replica"), err)
 		}
 		id = b.Replica.ID
 	}

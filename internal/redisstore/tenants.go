@@ -147,7 +147,7 @@ func (t *Tenants) DeleteTenant(ctx context.Context, id string, version int64, fo
 	return t.unlist(ctx, id)
 }
 
-// end runs a script that closes or deletes a tenant, tells all replicas, and returns the tenant's uid.
+// end runs a script that closes or deletes a tenant, notifies all replicas, and returns the tenant's uid.
 func (t *Tenants) end(ctx context.Context, id string, s script, args ...any) (uid string, err error) {
 	reply, err := t.run(ctx, s, t.recordKeys(id), args...).Result()
 	if err != nil {

@@ -66,8 +66,8 @@ func (r *Registry) checkManifest(rules *Rules, g *Registration) *call.Refusal {
 		return nil
 	default:
 		return &call.Refusal{Kind: call.PermissionDenied, Reason: "MANIFEST_FORBIDDEN",
-			Message: "a backend may not bring a manifest, which would recommend policies: registration.manifests is " +
-				"false; register without it, or set that to true"}
+			Message: "backends may not send manifests, which recommend policies: registration.manifests is false; " +
+				"register without a manifest, or set it to true"}
 	}
 	r.mu.Lock()
 	d, known := r.documents[g.Manifest.Sum]
@@ -80,7 +80,7 @@ func (r *Registry) checkManifest(rules *Rules, g *Registration) *call.Refusal {
 	}
 	if d.capability != g.Capability {
 		return &call.Refusal{Kind: call.InvalidArgument, Reason: "MANIFEST_INVALID",
-			Message:  "the manifest is of the capability " + d.capability + ", and not of " + g.Capability,
+			Message:  "the manifest belongs to the capability " + d.capability + ", not to " + g.Capability,
 			Metadata: map[string]string{"field": "id"}}
 	}
 	return nil

@@ -89,7 +89,7 @@ func (r *Registry) checkLimits(rules *Rules, g *Registration) *call.Refusal {
 	}
 	if n >= rules.perFleet() {
 		return &call.Refusal{Kind: call.ResourceExhausted, Reason: "REGISTRATIONS_FULL",
-			Message:  "the capability has a tenth of the registrations that registration.max allows",
+			Message:  "the capability has reached its share of the registrations, a tenth of registration.max",
 			Metadata: map[string]string{"capability": g.Capability}}
 	}
 	return nil
@@ -157,7 +157,7 @@ func superseded(key Key) *call.Refusal {
 func full() *call.Refusal {
 	return &call.Refusal{
 		Kind: call.ResourceExhausted, Reason: "REGISTRATIONS_FULL",
-		Message: "there are as many registrations as registration.max allows",
+		Message: "the maximum number of registrations is reached (registration.max)",
 	}
 }
 

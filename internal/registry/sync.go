@@ -81,7 +81,7 @@ func (r *Registry) storeAway(err error) {
 	if !r.silent {
 		r.silent = true
 		// The store itself logs a warning.
-		r.log.Debug("registrations cannot be read: what is known stays in force", "registrations", len(r.registrations),
+		r.log.Debug("registrations cannot be read; known ones stay in use", "registrations", len(r.registrations),
 			"error", err)
 	}
 }

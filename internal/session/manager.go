@@ -103,7 +103,7 @@ func (m *Manager) Read(ctx context.Context) {
 	now := m.now()
 	if lost := m.at.Epoch != "" && !at.Continues(m.at); lost {
 		if err = m.store.Revoke(ctx, m.revoked.all(now)); err != nil {
-			m.log.Warn("revoked sessions are not back in redis, which has lost them", "error", err)
+			m.log.Warn("revoked sessions not restored in redis after a loss of its data", "error", err)
 			return
 		}
 	}
@@ -130,7 +130,7 @@ func (m *Manager) Issue(ctx context.Context, kind Kind, s *Session) (cookie stri
 	r := Record{ID: s.ID, Kind: kind, Name: s.Name(), User: s.User, Issuer: s.Issuer, Key: s.Key, KeyName: s.KeyName,
 		Tenant: s.Tenant, Via: s.Via, Issued: s.Issued, Expires: s.Expires}
 	if err = m.store.Add(ctx, r); err != nil { // only the list lacks it
-		m.log.Warn("a session is not on the list of sessions", "name", r.Name, "error", err)
+		m.log.Warn("session not added to the list of sessions", "name", r.Name, "error", err)
 	}
 	return cookie, nil
 }

@@ -31,8 +31,8 @@ func IsManifest(data []byte) bool {
 	return false
 }
 
-// Check reads the text of a configuration and all that it names. The warnings are about valid fields whose
-// effect may not be what the operator wants.
+// Check reads the text of a configuration and all that it names. The warnings are about valid fields whose effect may
+// not be intended.
 func Check(file string, data []byte) (s *Settings, warnings []string, err error) {
 	c, err := config.Parse(file, data, protocols.Config()...)
 	if err != nil {

@@ -88,7 +88,7 @@ func (w lineFormat) end(b []byte) []byte {
 	return append(b, '}', '\n')
 }
 
-// key appends a key, given as JSON wants it: `,"name":`.
+// key appends a key, given as JSON requires it: `,"name":`.
 func (w lineFormat) key(b []byte, key string) []byte {
 	if w == text {
 		b = append(b, ' ')

@@ -4,8 +4,8 @@ import "errors"
 
 // Errors of a store that does not make a change.
 var (
-	ErrTenantExists  = errors.New("there is a tenant with this id already")
-	ErrTenantUnknown = errors.New("there is no such tenant")
+	ErrTenantExists  = errors.New("a tenant with this id already exists")
+	ErrTenantUnknown = errors.New("the tenant does not exist")
 	ErrTenantChanged = errors.New("another request has changed the tenant")
 	ErrTenantHasKeys = errors.New("the tenant has API keys")
 	ErrStoreFull     = errors.New("the store has reached its maximum")

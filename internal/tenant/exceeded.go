@@ -22,9 +22,8 @@ var exceeded = [call.NumLimits]struct{ reason, message string }{
 		message: "the tenant has used its monthly quota of calls"},
 }
 
-// Exceeded returns the refusal of a call beyond a limit of its tenant. The limit is most. A retry may succeed
-// after the duration after, which is rounded to milliseconds; 0: never. The refusal tells nothing about other
-// tenants.
+// Exceeded returns the refusal of a call beyond a limit of its tenant. The limit is most. A retry may succeed after the
+// duration after, which is rounded to milliseconds; 0: never. The refusal reveals nothing about other tenants.
 func Exceeded(of string, l call.Limit, most int64, after time.Duration) *call.Refusal {
 	value := strconv.FormatInt(most, 10)
 	return &call.Refusal{

@@ -86,7 +86,8 @@ func (i Identity) Assert(c Credentials, may Asserts) (Identity, *call.Refusal) {
 	return i, nil
 }
 
-// refused returns what records of a refused call need: the tenant, which its UID tells from a deleted one, and the key.
+// refused returns the part that records of a refused call need: the tenant, which its UID distinguishes from a deleted
+// one, and the key.
 func (i Identity) refused() Identity {
 	return Identity{Tenant: i.Tenant, Key: i.Key, Settings: i.Settings, At: i.At}
 }

@@ -41,7 +41,7 @@ func (k *Key) Check(at strictyaml.At) { CheckHash(at) }
 func CheckHash(at strictyaml.At) {
 	switch {
 	case at.Has("hash") && at.Has("hash_file"):
-		at.Fail("hash_file", "hash is there, too; give one of the two")
+		at.Fail("hash_file", "hash is set, too; set only one of them")
 	case !at.Has("hash") && !at.Has("hash_file"):
 		at.Missing("hash", "required: the hash of the key's secret; or hash_file")
 	}

@@ -157,7 +157,7 @@ func (b *Bounds) inRange() error {
 		}
 	}
 	if b.Burst > 0 && b.CallsPerSecond == 0 {
-		return errors.New("burst means nothing without calls_per_second")
+		return errors.New("burst has no effect without calls_per_second")
 	}
 	return nil
 }

@@ -41,7 +41,7 @@ func (l *Listener) Check(at strictyaml.At) {
 		bit  Asserts
 	}{{"user", l.User, User}, {"agent", l.Agent, Agent}} {
 		if one.is != "" && l.Asserts&one.bit != 0 {
-			at.Fail("asserts", "%s is there, too, and is that of all calls; give one of the two", one.name)
+			at.Fail("asserts", "%s is set, too, for all calls; set only one of them", one.name)
 		}
 	}
 	if l.Limited = at.Has("scopes"); !l.Limited {
@@ -125,14 +125,14 @@ const (
 func RefuseAt(p Part) *call.Refusal { return conflicts[p] }
 
 var conflicts = [...]*call.Refusal{
-	TenantPart: conflict("tenant", "of one tenant, and the credential, the signed URL or x-tenant-id is of another"),
+	TenantPart: conflict("tenant", "of one tenant, and the credential, the signed URL or x-tenant-id names another"),
 	UserPart:   conflict("user", "on behalf of one user, and the credential, x-user-id or the message names another"),
 	AgentPart:  conflict("agent", "of one agent, and the credential or x-agent-id names another"),
 	SessionPart: conflict("session",
 		"of one session, and the message, x-session-id or the signed URL names another"),
 	DialectPart: conflictOf("dialect",
-		"of one dialect, and this one is of another, or of none; the JSON API and capgate "+
-			"invoke use the doc dialect: call in that of the listener, or call the public port"),
+		"in one dialect, and this call is in another, or in none; the JSON API and capgate "+
+			"invoke use the doc dialect: use the dialect of the listener, or call the public port"),
 }
 
 // conflict returns the refusal of a call that names another value than its listener, and could name none.

@@ -63,7 +63,7 @@ type Report struct {
 }
 
 // Run makes all checks, and ends all approvals that it made. The error is that of the first call, if the gateway does
-// not answer it or wants another credential, or of ctx.
+// not answer it or requires another credential, or of ctx.
 func Run(ctx context.Context, cfg Config) (r Report, err error) {
 	v := &verifier{Config: cfg, session: "capgate-verify-" + rand.Text()[:12]}
 	r.Checks, err = v.run(ctx)
@@ -119,8 +119,8 @@ var guarantees = []guarantee{
 // skipRest adds the checks that make no sense without approvals.
 func skipRest(checks []Check) []Check {
 	for _, of := range guarantees[len(checks):] {
-		checks = append(checks, Check{of.name, of.text, NotChecked, "the call is not asked about"})
+		checks = append(checks, Check{of.name, of.text, NotChecked, "the call does not require approval"})
 	}
 	return append(checks, Check{"expiry", "an approval that has expired cannot be used or answered", NotChecked,
-		"the call is not asked about"})
+		"the call does not require approval"})
 }

@@ -237,8 +237,8 @@ func (k *Service) checkRule(a *Approval, s State) error {
 	}
 	switch n := ruleName(a); {
 	case byBackend(a.Level):
-		return refusedRemember("no answer can hold always: the backend itself asks, which heeds no rules of this " +
-			"gateway")
+		return refusedRemember("the answer cannot be remembered always: the backend requests approval itself, and " +
+			"rules of this gateway do not apply to it")
 	case n.User == "":
 		return refusedRemember("the answer cannot be remembered always: the call names no user for the rule")
 	case n.Capability == policy.Any || n.Tool == policy.Any || n.Capability == "" || n.Tool == "":

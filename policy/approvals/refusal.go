@@ -105,7 +105,7 @@ func refusedState(s State, id string) *call.Refusal {
 		r.Progress = call.Sent // that call
 		return r
 	}
-	return refused("APPROVAL_UNKNOWN", "there is no such approval", id)
+	return refused("APPROVAL_UNKNOWN", "the approval does not exist", id)
 }
 
 func refusedMismatch(words []string, id string) *call.Refusal {

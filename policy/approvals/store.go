@@ -135,7 +135,7 @@ type Store interface {
 
 // The errors of a Store.
 var (
-	ErrUnknown   = errors.New("there is no such approval")
+	ErrUnknown   = errors.New("the approval does not exist")
 	ErrNoSession = errors.New("the call has no session for which the answer could be remembered")
 )
 

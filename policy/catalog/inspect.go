@@ -100,7 +100,7 @@ func (c *Catalog) Accept(ctx context.Context, capability, tool string, hash tool
 		return &call.Refusal{Kind: call.FailedPrecondition, Reason: "TOOL_CHANGED",
 			Message: "the tool has changed and no longer has this hash; review it again"}
 	case c.opts.Store == nil:
-		return errors.New("there is no store of accepted tools")
+		return errors.New("this gateway has no store of accepted tools")
 	}
 	if err := c.opts.Store.Accept(ctx, capability, tool, hash); err != nil {
 		return fmt.Errorf("write to the store: %w", err)

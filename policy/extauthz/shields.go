@@ -44,7 +44,7 @@ type Config struct {
 func (c *Config) Check(at strictyaml.At) {
 	switch {
 	case at.Has("address") && at.Has("url"):
-		at.Fail("url", "address is there, too; give one of the two")
+		at.Fail("url", "address is set, too; set only one of them")
 	case !at.Has("address") && !at.Has("url"):
 		at.Missing("address", "required: host:port of its gRPC server; or the url of its HTTP form")
 	}
@@ -143,7 +143,7 @@ func (s *Shields) fill(next *table, configs []Config, of map[string]string, befo
 	}
 	for capability, name := range of {
 		if next.byCapability[capability] = next.byName[name]; next.byCapability[capability] == nil {
-			return fmt.Errorf("capability %s: there is no shield %s", capability, name)
+			return fmt.Errorf("capability %s: the shield %s does not exist", capability, name)
 		}
 	}
 	return nil

@@ -196,4 +196,4 @@ func quantile(t *approvals.Tally, q float64) *durationpb.Duration {
 }
 
 var refusedStatistics = &call.Refusal{Kind: call.PermissionDenied, Reason: "APPROVER_REQUIRED",
-	Message: "statistics are of all users of a tenant: use the admin API, or a credential that names no user"}
+	Message: "statistics cover all users of a tenant: use the admin API, or a credential that names no user"}

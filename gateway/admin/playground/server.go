@@ -96,7 +96,7 @@ func (s *server) identity(ctx context.Context, r caller) (identity tenant.Identi
 	}
 	settings, refusal := s.Settings(ctx, identity.Tenant)
 	if refusal == nil && settings == nil {
-		refusal = &call.Refusal{Kind: call.NotFound, Reason: "TENANT_UNKNOWN", Message: "there is no such tenant"}
+		refusal = &call.Refusal{Kind: call.NotFound, Reason: "TENANT_UNKNOWN", Message: "the tenant does not exist"}
 	}
 	if refusal != nil {
 		return identity, refusal

@@ -66,10 +66,11 @@ func TestManifestRefused(t *testing.T) {
 		metadata      map[string]string
 	}{
 		{"id: weather\nimage: a b\nx: 1\n",
-			`manifest.yaml:2: image: "a b" is not an image; write it as in ghcr.io/example/weather-lookup:1.0.0; manifest.yaml:3: x: unknown field`,
+			`manifest.yaml:2: image: "a b" is not an image; write it as in ` +
+				`ghcr.io/example/weather-lookup:1.0.0; manifest.yaml:3: x: unknown field`,
 			map[string]string{"file": "manifest.yaml", "line": "2", "field": "image",
 				"reason": `"a b" is not an image; write it as in ghcr.io/example/weather-lookup:1.0.0`}},
-		{"id: climate\nimage: weather:1\n", "the manifest is of the capability climate, and not of weather",
+		{"id: climate\nimage: weather:1\n", "the manifest belongs to the capability climate, not to weather",
 			map[string]string{"field": "id"}},
 		{"[", "manifest.yaml:1: ", map[string]string{"file": "manifest.yaml", "line": "1", "field": "", "reason": ""}},
 		{padded(manifest.MaxBytes + 2),

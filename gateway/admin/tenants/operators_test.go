@@ -250,12 +250,13 @@ func TestJSON(t *testing.T) {
 		status             int
 		want               string
 	}{
-		{"POST", "/v1/tenants", `{"id":"acme","name":"Acme","capabilities":["*"],"limits":{"calls_per_second":5,"each":[{"per":"user","concurrent":2}]}}`, 200, `"etag":"1"`},
+		{"POST", "/v1/tenants", `{"id":"acme","name":"Acme","capabilities":["*"],"limits":{"calls_per_second":5,` +
+			`"each":[{"per":"user","concurrent":2}]}}`, 200, `"etag":"1"`},
 		{"POST", "/v1/tenants", `{"id":"acme"}`, 409, "TENANT_EXISTS"},
 		{"POST", "/v1/tenants", `{"id":"x","capabilites":["*"]}`, 400, "INVALID_BODY"},
 		{"PATCH", "/v1/tenants/acme", `{"limits":{"burst":9}}`, 200,
 			`"limits":{"calls_per_second":5,"burst":9,"each":[{"per":"user","concurrent":2}]}`},
-		{"PATCH", "/v1/tenants/acme", `{"limits":{"calls_per_second":0}}`, 400, "burst means nothing"},
+		{"PATCH", "/v1/tenants/acme", `{"limits":{"calls_per_second":0}}`, 400, "burst has no effect"},
 		{"PATCH", "/v1/tenants/acme", `{"limits":{"per_day":5,"per_month":4}}`, 400,
 			"tenant.limits: per_month is 4, which is less than per_day, 5"},
 		{"PATCH", "/v1/tenants/acme?update_mask=limits", `{}`, 200, `"etag":"3"`},

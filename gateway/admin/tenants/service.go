@@ -138,7 +138,7 @@ var (
 	refusedOff = &call.Refusal{Kind: call.FailedPrecondition, Reason: "TENANTS_OFF",
 		Message: "this gateway stores no tenants and keys; set identity.store: redis in its configuration"}
 	refusedTenantInFile = &call.Refusal{Kind: call.FailedPrecondition, Reason: "TENANT_IN_FILE",
-		Message: "the tenant is in the gateway's configuration and can be changed only there"}
+		Message: "the tenant is defined in the gateway's configuration; change it there"}
 	refusedKeyInFile = &call.Refusal{Kind: call.FailedPrecondition, Reason: "KEY_IN_FILE",
-		Message: "the API key is in the gateway's configuration and can be changed only there"}
+		Message: "the API key is defined in the gateway's configuration; change it there"}
 )

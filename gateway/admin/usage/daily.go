@@ -64,7 +64,7 @@ func (s *server) settings(ctx context.Context, id string) (*tenant.Settings, err
 	case refusal != nil:
 		return nil, refusal
 	case found == nil:
-		return nil, &call.Refusal{Kind: call.NotFound, Reason: "TENANT_UNKNOWN", Message: "there is no such tenant"}
+		return nil, &call.Refusal{Kind: call.NotFound, Reason: "TENANT_UNKNOWN", Message: "the tenant does not exist"}
 	}
 	return found, nil
 }

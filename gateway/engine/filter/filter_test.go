@@ -24,7 +24,7 @@ const (
 	agents  = engine.Prefix + "AgentService/"
 )
 
-// fleet returns a fleet with some backends; nil settings: it is of no engines.
+// fleet returns a fleet with some backends. If settings is nil, it does not consist of engines.
 func fleet(t testing.TB, settings *engine.Settings, backends ...string) *router.Fleet {
 	t.Helper()
 	cfg := router.FleetConfig{Capability: "f", Backends: router.Addrs(backends...),

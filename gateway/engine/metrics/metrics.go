@@ -105,15 +105,15 @@ func (m *Metrics) Metrics() *metric.Set {
 		"Messages of this replica that engines work on, also if their callers have left.", "capability")
 	agents := set.Add("engine_agents", "Agents that are connected to engines by way of this replica.", "capability")
 	turns := set.Add("engine_turns_total",
-		"Messages by how waiting for their turn ended: came, full: too many waited, "+
-			"left: the caller did, unknown: Redis was unavailable.", "capability", "result")
+		"Messages by the end of their wait for a turn: came; full: too many were waiting; "+
+			"left: the caller left; unknown: Redis was unavailable.", "capability", "result")
 	waited := set.Add("engine_turn_wait_seconds",
 		"Time that messages waited for their turn, of those that got it.", "capability")
 	cutOff := set.Add("engine_cut_off_total",
-		"Callers that did not get all events: reader_slow: they were too far behind, "+
+		"Callers that did not get all events; reader_slow: they were too far behind; "+
 			"stream_lost: the engine's stream broke.", "capability", "reason")
-	ofTenant := set.Add("tenant_engine_turns_total", "Messages of a tenant to engines, by how waiting for their turn "+
-		"ended; see capgate_engine_turns_total. Tenants without a label of their own are other.", "tenant", "result")
+	ofTenant := set.Add("tenant_engine_turns_total", "Messages of a tenant to engines, by the end of their wait for "+
+		"a turn; see capgate_engine_turns_total. Tenants without a label of their own are other.", "tenant", "result")
 	set.Read = func(w metric.Writer) {
 		fleets, tenants := m.current()
 		for name, f := range fleets {

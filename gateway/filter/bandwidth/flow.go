@@ -15,7 +15,7 @@ import (
 // flow is the bandwidth state of a tenant.
 type flow struct {
 	filter   *Filter
-	dropped  atomic.Bool // it is not among the known ones any more
+	dropped  atomic.Bool // no longer among the known flows
 	group    *relay.Group
 	settings atomic.Pointer[tenant.Settings] // settings from which the group's rate was set
 	joined   atomic.Uint64                   // number of calls with a rate

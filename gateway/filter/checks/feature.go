@@ -28,10 +28,10 @@ var (
 	refusedListing = &call.Refusal{Kind: call.NotFound, Reason: "TOOL_UNKNOWN",
 		Message: "the capability has no tool " + manifest.ListFeatures}
 	refusedFeature = &call.Refusal{Kind: call.FailedPrecondition, Reason: "MCP_REQUIRED",
-		Message: "prompts, resources and completions of an MCP server are no tools: they are served over MCP, at " +
+		Message: "prompts, resources and completions of an MCP server are not tools: they are served over MCP, at " +
 			"/mcp, and prompts and resources also below /v1/capabilities/{capability_id}"}
 	noResources = &call.Refusal{Kind: call.NotFound, Reason: "RESOURCE_UNKNOWN",
-		Message: "the capability is no MCP server, and has no resources"}
+		Message: "the capability is not an MCP server, and has no resources"}
 	noPrompts = &call.Refusal{Kind: call.NotFound, Reason: "PROMPT_UNKNOWN",
-		Message: "the capability is no MCP server, and has no prompts"}
+		Message: "the capability is not an MCP server, and has no prompts"}
 )

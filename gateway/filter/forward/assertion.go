@@ -66,7 +66,7 @@ func (s *State) end() {
 	}
 }
 
-// assert adds the assertion of the caller to the request, if the fleet wants assertions. Code in the process that
+// assert adds the assertion of the caller to the request, if the fleet requires assertions. Code in the process that
 // stands for a backend receives the caller, and signs each of its requests.
 func (f Filter) assert(c *filter.Call, s *State) filter.Step {
 	if s.token != nil {

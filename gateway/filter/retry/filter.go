@@ -57,8 +57,8 @@ func Again(c *filter.Call, s *State, a relay.Answer) bool {
 	return true
 }
 
-// retryWait returns how long a backend wants clients to wait before a retry, by google.rpc.RetryInfo or
-// grpc-retry-pushback-ms, whichever is longer. ok is false if the backend wants no retry.
+// retryWait returns the delay before a retry that a backend requests, by google.rpc.RetryInfo or
+// grpc-retry-pushback-ms, whichever is longer. ok is false if the backend forbids retries.
 func retryWait(a relay.Answer) (wait time.Duration, ok bool) {
 	if v, has := a.Trailer("grpc-retry-pushback-ms"); has {
 		ms, err := strconv.ParseInt(v, 10, 32)

@@ -80,7 +80,7 @@ type waiter struct {
 	evicted  bool // by a request of another address
 }
 
-// waiters are those that no queue has any more.
+// waiters holds waiters that have left their queue, for reuse.
 //
 //nolint:gochecknoglobals // memory, shared by all queues
 var waiters = sync.Pool{New: func() any { return &waiter{admitted: make(chan struct{}, 1)} }}

@@ -9,7 +9,7 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/web"
 )
 
-// TestKeys: the keys are published, also to caches, while some fleet wants assertions.
+// TestKeys: the keys are published, also to caches, while some fleet requires assertions.
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

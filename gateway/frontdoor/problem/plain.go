@@ -29,7 +29,8 @@ func ofStatus(status int) Problem {
 	case http.StatusMethodNotAllowed:
 		return MethodNotAllowed()
 	case http.StatusUnsupportedMediaType:
-		return Own(status, codes.InvalidArgument, "UNSUPPORTED_MEDIA_TYPE", "the path does not take this Content-Type")
+		return Own(status, codes.InvalidArgument, "UNSUPPORTED_MEDIA_TYPE",
+			"the path does not accept this Content-Type")
 	}
 	if status < http.StatusInternalServerError {
 		return Own(status, codes.InvalidArgument, "REQUEST_MALFORMED", "the request is invalid")

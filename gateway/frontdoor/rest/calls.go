@@ -113,8 +113,8 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request, params map[stri
 	h.serveStream(w, r, f, req)
 }
 
-// again responds to a request that wants to resume a broken stream: the call is not repeated. 204 makes an EventSource
-// stop reconnecting (WHATWG HTML §9.2.3).
+// again responds to a request to resume a broken stream: the call is not repeated. 204 makes an EventSource stop
+// reconnecting (WHATWG HTML §9.2.3).
 func again(w http.ResponseWriter, r *http.Request) bool {
 	if r.Header.Get(lastEventID) == "" && r.URL.Query().Get("last_event_id") == "" {
 		return false

@@ -62,7 +62,7 @@ func (s *Services) Probe(capability string) health.Question { return probe{s, ca
 // metadataOf returns the configured metadata of each call to a fleet's backends.
 func metadataOf(f *upstream.Fleet) metadata.MD { return metadata.New(f.Headers) }
 
-// asserted returns the configured metadata with the assertion of the caller in ctx, if the fleet wants assertions.
+// asserted returns the configured metadata with the assertion of the caller in ctx, if the fleet requires assertions.
 func asserted(ctx context.Context, all *upstream.Fleets[*backend], f *upstream.Fleet) (metadata.MD, error) {
 	md := metadataOf(f)
 	signed, err := all.Assert(ctx, f, f.Capability)

@@ -87,7 +87,7 @@ func testRestored(t *testing.T, open func() drains.Store) {
 		Active: active(drains.Drain{Key: one, Since: time.UnixMilli(1), By: "ann"})})
 	again := drains.Report{Replica: "a", Set: []drains.Key{one}, Active: active(drains.Drain{Key: one, By: "bob"})}
 	expect("news, weather bob", again)
-	again.Active[0].By = "carol" // who drains it again
+	again.Active[0].By = "carol" // the operator of the repeated drain
 	expect("news, weather bob", again)
 }
 

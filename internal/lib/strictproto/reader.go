@@ -53,8 +53,8 @@ type Reader struct {
 // Read returns a Reader of a message.
 func Read(msg []byte, shape *Shape) Reader { return Reader{rest: msg, shape: shape} }
 
-// Next reads the next field. It returns false at the end of the message and for a rejected field. Err tells
-// them apart.
+// Next reads the next field. It returns false at the end of the message and for a rejected field; Err distinguishes
+// them.
 func (r *Reader) Next() bool {
 	more, err := r.next()
 	r.err = err

@@ -159,7 +159,7 @@ func testEmpty(t *testing.T, open func() Store) {
 		Day: known}); got.Calls != 1 {
 		t.Errorf("%+v", got)
 	}
-	// A replica that gets nothing tells it to the others, too.
+	// A replica that gets nothing still notifies the others.
 	known.Calls = 60
 	second := open()
 	second.SetAhead(Noon(2027, 5, 5))

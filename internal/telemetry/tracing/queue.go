@@ -91,7 +91,7 @@ func (o batchExporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan
 	if err != nil {
 		o.failed.Add(int64(len(spans)))
 		if !o.unavailable.Swap(true) {
-			o.log.Warn("spans cannot be sent to the collector; calls are not held up", "error", why(err))
+			o.log.Warn("spans cannot be sent to the collector; calls are not delayed", "error", why(err))
 		}
 		return nil
 	}

@@ -96,11 +96,11 @@ func (i *Issuer) Check(at strictyaml.At) {
 	case i.Tenant == "" && i.Claims.Tenant == "":
 		i.Claims.Tenant = "tenant_id"
 	case i.Tenant != "" && i.Claims.Tenant != "":
-		at.Fail("tenant", "claims.tenant is there, too; give one of the two")
+		at.Fail("tenant", "claims.tenant is set, too; set only one of them")
 	}
 	switch {
 	case i.Claims.Scopes != "" && at.Has("scopes"):
-		at.Fail("scopes", "claims.scopes is there, too; give one of the two")
+		at.Fail("scopes", "claims.scopes is set, too; set only one of them")
 	case i.Claims.Scopes == "" && i.ScopeNames != nil:
 		at.Fail("scope_names", "needs claims.scopes, the claim with these words")
 	case i.Claims.Scopes == "" && !at.Has("scopes"):

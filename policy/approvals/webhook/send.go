@@ -42,7 +42,7 @@ func (p *endpoint) close() { p.client.CloseIdleConnections() }
 type reply struct {
 	delivered bool
 	rejected  int           // recipients that did not get a delivered message
-	gone      bool          // the receiver wants no further requests for it
+	gone      bool          // the receiver permits no further requests for it
 	wait      time.Duration // the least wait before the next request; 0: none given
 	reason    string        // of a failure; without the URL
 }

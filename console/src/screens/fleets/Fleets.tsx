@@ -247,7 +247,7 @@ function FleetCard({ fleet, measured, onChange }: { fleet: Fleet; measured: Meas
       tools={
         <span class="row">
           {fleet.panic && (
-            <Badge tone="bad" title="So few are healthy that calls go to all that are not certainly dead">
+            <Badge tone="bad" title="Too few backends are healthy, so calls go to all that are not known to be down">
               panic
             </Badge>
           )}
