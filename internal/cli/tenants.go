@@ -16,7 +16,7 @@ import (
 )
 
 const tenantsHelp = `Changes apply at all replicas of a gateway within a second. Tenants of the configuration are listed
-too, but can be changed only there. capgate keys manages the API keys of tenants.`
+too; they are changed there. capgate keys manages the API keys of tenants.`
 
 // tenantsCommand is capgate tenants, as the command line describes it.
 type tenantsCommand struct {
