@@ -48,6 +48,7 @@ func TestSecretsComeOutNowhere(t *testing.T) {
 	c.spare("capgate engines send", "message of the program")
 	c.spare("shield", "arguments", "shield's URL")
 	c.spare("webhook", "webhook's URL")
+	c.spare("MCP server", "access token")
 	c.spare("spans", "tracestate") // W3C Trace Context puts it there
 
 	g := startSecretive(t, c)
@@ -171,7 +172,7 @@ func startSecretive(t *testing.T, c *canaries) *secretive {
 			"- {capability: unjudged, policy: allow, shield: away, backends: ['" + backend + "']}",
 			"- {capability: people, policy: ask, backends: ['" + backend + "']}",
 			"- {capability: gone, policy: allow, backends: ['127.0.0.1:1']}",
-		}, g.serveEngines(t)...), "\n") + "\n",
+		}, slices.Concat(g.serveEngines(t), g.serveTokens(t))...), "\n") + "\n",
 	})
 	g.file, g.cert, g.audit = files.file("capgate.yaml"), files.file("tls.crt"), filepath.Join(t.TempDir(), "audit.log")
 	text, err := os.ReadFile(g.file)
@@ -258,7 +259,8 @@ func (g *secretive) callWith(t *testing.T, public string, header []string, s sai
 	defer conn.Close()
 	client := docpb.NewCapabilityClient(conn)
 	ctx := metadata.AppendToOutgoingContext(t.Context(), header...)
-	for _, capability := range []string{"caps", "judged", "unjudged", "people", "gone", "absent"} {
+	for _, capability := range []string{"caps", "judged", "unjudged", "people", "gone", "absent", "tokens",
+		"untokened"} {
 		for _, tool := range []string{gatewaytest.Echo, gatewaytest.Fail, gatewaytest.Break} {
 			req := &docpb.InvokeRequest{CapabilityId: capability, ToolName: tool, ArgsJson: []byte(s.args),
 				ConfigJson: []byte(s.config), SessionId: "s"}

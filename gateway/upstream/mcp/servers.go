@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"net/http"
+	"reflect"
 	"sync"
 	"time"
 
@@ -37,7 +38,7 @@ func (s *Servers) open(f *upstream.Fleet, url string) (*server, error) {
 func same(a, b *upstream.Fleet) bool {
 	one, other := settingsOf(a), settingsOf(b)
 	return one.MaxMessage == other.MaxMessage && one.Revision == other.Revision && one.Sessions == other.Sessions &&
-		one.questions() == other.questions() && one.OAuth.Equal(other.OAuth)
+		one.questions() == other.questions() && reflect.DeepEqual(one.OAuth, other.OAuth)
 }
 
 // Set implements upstream.Backends.

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
 	"golang.org/x/oauth2"
@@ -182,9 +183,15 @@ func fetch(ctx context.Context, send func(*http.Request) (*http.Response, error)
 	return false, nil
 }
 
-// withoutURL returns an error without the URL of its request, whose query could be secret.
+// withoutURL returns the error of a request without its URL, whose query could be secret.
 func withoutURL(err error) error {
-	if of := (*url.Error)(nil); errors.As(err, &of) {
+	of := (*url.Error)(nil)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return errors.New("it does not respond in time")
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return errors.New("connection refused")
+	case errors.As(err, &of):
 		return of.Err
 	}
 	return err

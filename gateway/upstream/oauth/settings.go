@@ -4,7 +4,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/capgate/capgate/internal/lib/strictyaml"
@@ -90,16 +89,6 @@ func isScope(text string) bool {
 
 // maxScope is the maximum length of a scope, in bytes.
 const maxScope = 512
-
-// Equal reports whether two fleets have the same settings. Nil means no OAuth.
-func (s *Settings) Equal(o *Settings) bool {
-	if s == nil || o == nil {
-		return s == o
-	}
-	one, other := *s, *o
-	one.Scopes, other.Scopes = nil, nil
-	return slices.Equal(s.Scopes, o.Scopes) && fmt.Sprint(one) == fmt.Sprint(other)
-}
 
 // Credential is the content of the files of Settings. Two with the same content are equal.
 type Credential struct{ secret, key, authorities string }

@@ -80,7 +80,7 @@ func WhyNoToken(err error) error {
 		return fmt.Errorf("the authorization server refuses a token: HTTP %d", refused.Response.StatusCode)
 	}
 	if of := (*url.Error)(nil); errors.As(err, &of) {
-		return fmt.Errorf("the authorization server: %w", of.Err)
+		return fmt.Errorf("the authorization server: %w", withoutURL(err))
 	}
 	return errors.New("the authorization server: its response is not a token")
 }
