@@ -6,8 +6,10 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -191,4 +193,49 @@ func TestSlowAuthorizationServer(t *testing.T) {
 			t.Errorf("closed: %v, %d requests for a token", err, len(w.Requests()))
 		}
 	})
+}
+
+// TestCleartextServersGetNoToken: a token is sent over https, or to this machine.
+func TestCleartextServersGetNoToken(t *testing.T) {
+	t.Parallel()
+	a := &oauthtest.Authority{URL: "https://login.example.com"}
+	var asked atomic.Int32
+	tr := oauth.New(oauth.Config{Settings: settings(t, a), Server: "http://mcp.example.com/mcp",
+		Base: roundTripper(func(r *http.Request) (*http.Response, error) {
+			asked.Add(1)
+			return &http.Response{StatusCode: http.StatusUnauthorized, Body: http.NoBody, Request: r}, nil
+		})})
+	defer tr.Close()
+	w := &world{Authority: a, server: "http://mcp.example.com/mcp"}
+	if _, err := w.post(t, tr); err == nil || !strings.Contains(err.Error(), "over https alone") || asked.Load() != 1 {
+		t.Errorf("%v, %d requests", err, asked.Load())
+	}
+}
+
+// TestServerAtAnAddress: the tokens for a server whose URL has an address in place of its name are for that name.
+func TestServerAtAnAddress(t *testing.T) {
+	t.Parallel()
+	const name = "mcp.example.com:8443"
+	var host atomic.Pointer[string]
+	w := serve(t, &oauthtest.Authority{})
+	at, err := url.Parse(w.server)
+	check.Must(t, err)
+	w.Resource = "http://" + name + at.Path
+	s := settings(t, w.Authority)
+	credential, err := s.Read(files{})
+	check.Must(t, err)
+	base := &http.Transport{}
+	defer base.CloseIdleConnections()
+	tr := oauth.New(oauth.Config{Settings: s, Credential: credential, Server: w.server, Host: name,
+		Base: roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodGet {
+				host.Store(&r.Host)
+			}
+			return base.RoundTrip(r)
+		})})
+	defer tr.Close()
+	w.wants(t, tr)
+	if got := w.Requests()[0].Get("resource"); got != w.Resource || *host.Load() != name {
+		t.Errorf("a token for %q, metadata of %q", got, *host.Load())
+	}
 }

@@ -1,0 +1,46 @@
+package protocols_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/capgate/capgate/gateway/upstream/protocols"
+	"github.com/capgate/capgate/internal/config"
+)
+
+// TestOAuth: the settings of access tokens that would send a credential to any authorization server, or none at all,
+// are errors that say what to write.
+func TestOAuth(t *testing.T) {
+	t.Parallel()
+	const client = "grant: client_credentials, issuer: 'https://login.example.com', client_id: c, "
+	for fields, want := range map[string]string{
+		client + "client_secret_file: /s":                                           "",
+		client + "private_key_file: /k, private_key_id: k":                          "",
+		client + "client_secret_file: /s, scopes: [read, 'https://x/write']":        "",
+		"grant: authorization_code":                                                 "",
+		"grant: authorization_code, issuer: 'http://127.0.0.1:9/a', scopes: [read]": "",
+		"issuer: 'https://login.example.com'":                                       "grant",
+		"grant: password":                                                           "client_credentials",
+		"grant: client_credentials":                                                 "needs client_secret_file or private",
+		"grant: client_credentials, client_secret_file: /s, client_id: c":           "issuer: required: a credential",
+		"grant: client_credentials, client_secret_file: /s, issuer: 'https://h'":    "client_id: required: a credential",
+		"grant: authorization_code, client_secret_file: /s, client_id: c":           "issuer: required: a credential",
+		"grant: authorization_code, private_key_file: /k, client_id: c, issuer: 'https://h'": "is only for grant: " +
+			"client_credentials",
+		client + "client_secret_file: /s, private_key_file: /k":             "give one of the two",
+		client + "client_secret_file: /s, private_key_id: k":                "private_key_id: needs private_key_file",
+		client + "client_secret_file: /s, scopes: ['a b']":                  `"a b" is not a scope`,
+		client + "client_secret_file: /s, scopes: []":                       "scopes",
+		"grant: authorization_code, issuer: 'http://login.example.com'":     "issuer: is cleartext HTTP; use https",
+		"grant: authorization_code, issuer: 'https://h/?secret'":            "issuer: must have neither a user, a query",
+		"grant: authorization_code, issuer: 'login.example.com'":            "issuer: is not an HTTP URL",
+		"grant: authorization_code, issuer: 'https://u:secret@example.com'": "issuer: must have neither a user, a query",
+	} {
+		_, err := config.Parse("f", []byte("fleets: [{capability: a, protocol: mcp, backends: ['https://h/mcp'], "+
+			"mcp_server: {oauth: {"+fields+"}}}]"), protocols.Config()...)
+		if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "secret@") || strings.Contains(err.Error(), "?secret")) {
+			t.Errorf("%s: %v, want %q", fields, err, want)
+		}
+	}
+}
