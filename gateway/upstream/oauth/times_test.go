@@ -55,18 +55,31 @@ func after(d time.Duration) { time.Sleep(d) } //nolint:forbidigo // of the bubbl
 func TestTokensAreRenewedInTime(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
-		w, tr := inMemory(t, &oauthtest.Authority{Expires: 100})
-		defer tr.Close()
-		for _, want := range []struct {
-			after    time.Duration
-			requests int // for tokens
-		}{{0, 1}, {79 * time.Second, 1}, {2 * time.Second, 1}, {0, 2}, {75 * time.Second, 2}, {time.Hour, 3}} {
-			after(want.after)
-			w.wants(t, tr)
-			if n := len(w.Requests()); n != want.requests && want.after != 2*time.Second { // it is in the background
-				t.Errorf("%d requests for a token, want %d", n, want.requests)
+		var slow atomic.Bool
+		w, tr := inMemory(t, &oauthtest.Authority{Expires: 100, Respond: func(http.ResponseWriter, *http.Request) bool {
+			if slow.Load() {
+				after(5 * time.Second)
 			}
+			return false
+		}})
+		defer tr.Close()
+		for _, c := range []struct {
+			passed   time.Duration
+			token    string
+			requests int // for tokens, when it has waited for the last one
+			waits    time.Duration
+		}{{0, "access-token-1", 1, 0}, {79 * time.Second, "access-token-1", 1, 0},
+			{2 * time.Second, "access-token-1", 2, 0}, {10 * time.Second, "access-token-2", 2, 0},
+			{time.Hour, "access-token-3", 3, 5 * time.Second}} {
+			after(c.passed)
+			began := time.Now()
+			w.wants(t, tr)
+			token, waited := tr.Token(), time.Since(began)
 			after(time.Millisecond)
+			if n := len(w.Requests()); token != c.token || n != c.requests || waited != c.waits {
+				t.Errorf("after %v: %s, %d requests for a token, waited %v", c.passed, token, n, waited)
+			}
+			slow.Store(true)
 		}
 	})
 }

@@ -158,6 +158,32 @@ func TestOneTokenForAll(t *testing.T) {
 	}
 }
 
+// TestLateRefusal: a request that a server refuses after another one got a token is sent again with that.
+func TestLateRefusal(t *testing.T) {
+	t.Parallel()
+	w := serve(t, &oauthtest.Authority{})
+	tr := w.open(t, settings(t, w.Authority))
+	base, refused, replaced := tr.Base, make(chan struct{}), make(chan struct{})
+	var first atomic.Bool
+	tr.Base = roundTripper(func(r *http.Request) (*http.Response, error) {
+		resp, err := base.RoundTrip(r)
+		if !first.Swap(true) {
+			close(refused)
+			<-replaced
+		}
+		return resp, err
+	})
+	var late sync.WaitGroup
+	late.Go(func() { w.wants(t, tr) })
+	check.Received(t, refused, "the refusal")
+	w.wants(t, tr)
+	close(replaced)
+	late.Wait()
+	if n := len(w.Requests()); n != 1 {
+		t.Errorf("%d requests for a token", n)
+	}
+}
+
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
@@ -278,7 +304,7 @@ func TestBadHabits(t *testing.T) {
 		"not a bearer token": {authority: &oauthtest.Authority{Respond: respond(200,
 			`{"access_token":"canary","token_type":"DPoP"}`)}, sent: true, want: "not a bearer token"},
 		"a token with a line break": {authority: &oauthtest.Authority{Respond: respond(200,
-			`{"access_token":"canary\r\nx: y","token_type":"Bearer"}`)}, sent: true, want: "the token is invalid"},
+			`{"access_token":"canary\r\nx:y","token_type":"Bearer"}`)}, sent: true, want: "the token is invalid"},
 		"a huge token": {authority: &oauthtest.Authority{Respond: respond(200, `{"access_token":"canary`+huge+`"}`)},
 			sent: true, want: "the token is invalid"},
 		"rejected forever": {authority: &oauthtest.Authority{Respond: respond(200, `{"access_token":"canary"}`)},
