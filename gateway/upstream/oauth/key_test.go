@@ -106,12 +106,12 @@ func TestFilesOfClients(t *testing.T) {
 		of   oauth.Settings
 		want string
 	}{
-		"an empty secret":   {oauth.Settings{SecretFile: file("\n")}, "oauth.client_secret_file: it must have one line"},
+		"an empty secret":   {oauth.Settings{SecretFile: file("\n")}, "client_secret_file: it must have one line"},
 		"two secrets":       {oauth.Settings{SecretFile: file("canary\ncanary\n")}, "it must have one line"},
 		"an absent secret":  {oauth.Settings{SecretFile: "/absent"}, "oauth.client_secret_file: open /absent"},
 		"no key":            {oauth.Settings{KeyFile: file("canary")}, "oauth.private_key_file: it has no PEM block"},
 		"another key":       {oauth.Settings{KeyFile: file(block)}, "it is not a private key in PKCS #8"},
-		"a weak key":        {oauth.Settings{KeyFile: keyFile(t, short)}, "the key must be of RSA with 2048 bits or more"},
+		"a weak key":        {oauth.Settings{KeyFile: keyFile(t, short)}, "the key must be of RSA with 2048 bits"},
 		"no authorities":    {oauth.Settings{CAFile: file("canary")}, "oauth.ca_file: it contains no PEM certificate"},
 		"a key as a secret": {oauth.Settings{SecretFile: file(block)}, "it must have one line"},
 	} {
