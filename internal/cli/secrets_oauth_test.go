@@ -38,9 +38,9 @@ func (g *secretive) serveTokens(t *testing.T) (fleets []string) {
 		a.Resource = oauthtest.Serve(t, g.requireToken(a, token))
 		file := filepath.Join(t.TempDir(), "secret")
 		check.Must(t, os.WriteFile(file, []byte(secret), 0o600))
-		fleets = append(fleets, fmt.Sprintf("- {capability: %s, policy: allow, protocol: mcp, backends: [%q], mcp_server: "+
-			"{oauth: {grant: client_credentials, issuer: %q, client_id: gate, client_secret_file: %q}}}", name, a.Resource,
-			a.URL, file))
+		fleets = append(fleets, fmt.Sprintf("- {capability: %s, policy: allow, protocol: mcp, backends: [%q], "+
+			"mcp_server: {oauth: {grant: client_credentials, issuer: %q, client_id: gate, client_secret_file: %q}}}",
+			name, a.Resource, a.URL, file))
 	}
 	return fleets
 }

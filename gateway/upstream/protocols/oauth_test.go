@@ -13,29 +13,27 @@ import (
 func TestOAuth(t *testing.T) {
 	t.Parallel()
 	const client = "grant: client_credentials, issuer: 'https://login.example.com', client_id: c, "
-	for fields, want := range map[string]string{
-		client + "client_secret_file: /s":                                           "",
-		client + "private_key_file: /k, private_key_id: k":                          "",
-		client + "client_secret_file: /s, scopes: [read, 'https://x/write']":        "",
-		"grant: authorization_code":                                                 "",
-		"grant: authorization_code, issuer: 'http://127.0.0.1:9/a', scopes: [read]": "",
-		"issuer: 'https://login.example.com'":                                       "grant",
-		"grant: password":                                                           "client_credentials",
-		"grant: client_credentials":                                                 "needs client_secret_file or private",
-		"grant: client_credentials, client_secret_file: /s, client_id: c":           "issuer: required: a credential",
-		"grant: client_credentials, client_secret_file: /s, issuer: 'https://h'":    "client_id: required: a credential",
-		"grant: authorization_code, client_secret_file: /s, client_id: c":           "issuer: required: a credential",
-		"grant: authorization_code, private_key_file: /k, client_id: c, issuer: 'https://h'": "is only for grant: " +
-			"client_credentials",
-		client + "client_secret_file: /s, private_key_file: /k":             "give one of the two",
-		client + "client_secret_file: /s, private_key_id: k":                "private_key_id: needs private_key_file",
-		client + "client_secret_file: /s, scopes: ['a b']":                  `"a b" is not a scope`,
-		client + "client_secret_file: /s, scopes: []":                       "scopes",
-		"grant: authorization_code, issuer: 'http://login.example.com'":     "issuer: is cleartext HTTP; use https",
-		"grant: authorization_code, issuer: 'https://h/?secret'":            "issuer: must have neither a user, a query",
-		"grant: authorization_code, issuer: 'login.example.com'":            "issuer: is not an HTTP URL",
-		"grant: authorization_code, issuer: 'https://u:secret@example.com'": "issuer: must have neither a user, a query",
+	const elsewhere = "grant: authorization_code, issuer: "
+	for _, c := range [][2]string{
+		{client + "client_secret_file: /s"}, {client + "private_key_file: /k, private_key_id: k"},
+		{client + "client_secret_file: /s, scopes: [read, 'https://x/write']"}, {"grant: authorization_code"},
+		{elsewhere + "'http://127.0.0.1:9/a', scopes: [read]"},
+		{"issuer: 'https://login.example.com'", "grant"}, {"grant: password", "client_credentials"},
+		{"grant: client_credentials", "needs client_secret_file or private"},
+		{"grant: client_credentials, client_secret_file: /s, client_id: c", "issuer: required: a credential"},
+		{"grant: client_credentials, client_secret_file: /s, issuer: 'https://h'", "client_id: required: a credential"},
+		{"grant: authorization_code, client_secret_file: /s, client_id: c", "issuer: required: a credential"},
+		{elsewhere + "'https://h', private_key_file: /k, client_id: c", "is only for grant: client_credentials"},
+		{client + "client_secret_file: /s, private_key_file: /k", "give one of the two"},
+		{client + "client_secret_file: /s, private_key_id: k", "private_key_id: needs private_key_file"},
+		{client + "client_secret_file: /s, scopes: ['a b']", `"a b" is not a scope`},
+		{client + "client_secret_file: /s, scopes: []", "scopes"},
+		{elsewhere + "'http://login.example.com'", "issuer: is cleartext HTTP; use https"},
+		{elsewhere + "'https://h/?secret'", "issuer: must have neither a user, a query"},
+		{elsewhere + "'login.example.com'", "issuer: is not an HTTP URL"},
+		{elsewhere + "'https://u:secret@example.com'", "issuer: must have neither a user, a query"},
 	} {
+		fields, want := c[0], c[1]
 		_, err := config.Parse("f", []byte("fleets: [{capability: a, protocol: mcp, backends: ['https://h/mcp'], "+
 			"mcp_server: {oauth: {"+fields+"}}}]"), protocols.Config()...)
 		if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) ||
