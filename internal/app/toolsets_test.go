@@ -84,9 +84,9 @@ func TestToolsetEntriesAreChecked(t *testing.T) {
 	}
 	wrongHash := func() string {
 		tool, _ := r.catalog.Describe("one", "get")
-		return "the hash of get is another one, so its calls need approval: " + tool.Hash.String()
+		return "the hash of get has changed, so its calls need approval; it is now " + tool.Hash.String()
 	}
-	r.logs("known tools", "no tool of one is put", "no tool of one is p*", wrongHash(), `got number, want string`)
+	r.logs("known tools", "no tool of one matches put", "no tool of one matches p*", wrongHash(), `got number, want string`)
 	r.logs("again")
 	r.change(of(fixed, hashed, pattern, put), declared(t, "d", false))
 	r.logs("a reload with another order")
@@ -95,7 +95,7 @@ func TestToolsetEntriesAreChecked(t *testing.T) {
 	r.change(of(hashed), declared(t, "e", false))
 	r.logs("solved")
 	r.change(of(hashed, put), declared(t, "e", false))
-	r.logs("not solved", "no tool of one is put")
+	r.logs("not solved", "no tool of one matches put")
 }
 
 // TestToolsetProblemsHaveABound: one check logs a bounded number of problems.

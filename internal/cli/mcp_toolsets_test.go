@@ -59,7 +59,7 @@ func TestToolsets(t *testing.T) {
 		"]}\n- {name: mixed, tools: [{capability: '*'}]}\n"
 	file := writeConfig(t, config(sets))
 	p, public, _ := serve(t, nil, "--config", file)
-	p.stderr.wait(t, p, "no tool of one is gone")
+	p.stderr.wait(t, p, "no tool of one matches gone")
 	ask := func(tenant, method, params string) string {
 		return postTo(t, public, keys[tenant], "/mcp/mixed",
 			`{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":`+params+`}`)

@@ -55,11 +55,11 @@ func (c *toolsetsCommand) tenantFlag(fs *pflag.FlagSet) {
 
 func (c *toolsetsCommand) ownerFlags(fs *pflag.FlagSet) {
 	c.tenantFlag(fs)
-	fs.BoolVar(&c.global, "global", false, "a toolset for all tenants; show: also one of the configuration")
+	fs.BoolVar(&c.global, "global", false, "the toolset is for all tenants; show: also one of the configuration")
 }
 
 func (c *toolsetsCommand) etagFlag(fs *pflag.FlagSet) {
-	fs.StringVar(&c.etag, "etag", "", "change only this `version`, as show -o json has it")
+	fs.StringVar(&c.etag, "etag", "", "change only this `version`, the etag that show -o json prints")
 }
 
 func (c *toolsetsCommand) changedFlag(fs *pflag.FlagSet) {
@@ -117,7 +117,7 @@ func (c *toolsetsCommand) print(w io.Writer, s *capgatepb.Toolset) {
 			fmt.Fprintf(w, "\n%s of %s: %s\n", e.GetTool(), e.GetCapability(), untrusted.Visible(problem))
 		}
 		if now := e.GetCurrent(); now != nil {
-			fmt.Fprintf(w, "\n%s of %s is another version now:\n", e.GetTool(), e.GetCapability())
+			fmt.Fprintf(w, "\n%s of %s has changed:\n", e.GetTool(), e.GetCapability())
 			if was := e.GetDescribed(); was != nil {
 				details(w, [2]string{"was", untrusted.Visible(was.GetDescription())},
 					[2]string{"arguments", untrusted.Visible(was.GetInputSchema())})
@@ -144,7 +144,7 @@ func (c *toolsetsCommand) set(cmd *cobra.Command, conn grpc.ClientConnInterface,
 	case err != nil:
 		return exitError{exitRefused, plainError{err}}
 	case len(of.Tenants) > 0:
-		return usageError("the toolset has tenants; leave them out, and use --tenant or --global")
+		return usageError("the file names tenants; remove them, and use --tenant or --global")
 	}
 	s := toolsets.Message(of)
 	if proto.Size(s) > toolset.MaxText { // the gateway would not read the request

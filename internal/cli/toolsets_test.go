@@ -90,7 +90,7 @@ func TestToolsetsByCommands(t *testing.T) {
 		t.Error(text)
 	}
 	if text := run(adminA, 0, "toolsets", "set", set, "--tenant", "acme"); !strings.Contains(text,
-		"set: toolset support, at /mcp/support") || !strings.Contains(text, "no tool of one is gone") {
+		"set: toolset support, at /mcp/support") || !strings.Contains(text, "no tool of one matches gone") {
 		t.Error(text)
 	}
 	answers(publicA, "acme", "tools/call", city, `got {\"city\":\"Bonn\",\"units\":\"metric\"}`)

@@ -28,11 +28,11 @@ func TestToolsetWarnings(t *testing.T) {
 		"{capability: known, tool: 'g*'}": "",
 		"{capability: other, tool: any}":  "",
 		"{capability: '*', tool: x}":      "",
-		"{capability: known, tool: put}":  "toolsets[0].tools[0]: no tool of known is put",
-		"{capability: 'k*', tool: 'p*'}":  "toolsets[0].tools[0]: no tool of k* is p*",
+		"{capability: known, tool: put}":  "toolsets[0].tools[0]: no tool of known matches put",
+		"{capability: 'k*', tool: 'p*'}":  "toolsets[0].tools[0]: no tool of k* matches p*",
 		"{capability: none}":              "toolsets[0].tools[0]: there is no fleet none",
 
-		"{capability: known, tool: get, hash: " + hash: "toolsets[0].tools[0]: the hash of get is another one, so",
+		"{capability: known, tool: get, hash: " + hash: "toolsets[0].tools[0]: the hash of get has changed, so",
 
 		"{capability: known, tool: get, arguments: {city: Bonn}}": "",
 		"{capability: known, tool: get, arguments: {city: 1}}":    mismatch + `at "/city": got number, want string`,

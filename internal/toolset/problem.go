@@ -42,7 +42,7 @@ func (e *Entry) Problem(ctx context.Context, all Catalog, more bool) string {
 	case more:
 		return ""
 	case there:
-		return fmt.Sprintf("no tool of %s is %s", e.Capability, e.Tool)
+		return fmt.Sprintf("no tool of %s matches %s", e.Capability, e.Tool)
 	}
 	return fmt.Sprintf("there is no fleet %s", e.Capability)
 }
@@ -58,7 +58,7 @@ func (e *Entry) mismatch(ctx context.Context, t *manifest.Tool) string {
 	var all []string
 	if e.Hash != (toolschema.Hash{}) {
 		if hash := t.Hash(); e.Changed(hash, true) {
-			all = append(all, fmt.Sprintf("the hash of %s is another one, so its calls need approval: %s", t.Name,
+			all = append(all, fmt.Sprintf("the hash of %s has changed, so its calls need approval; it is now %s", t.Name,
 				hash))
 		}
 	}

@@ -20,14 +20,14 @@ const (
 // Errors of a Store.
 var (
 	// ErrChanged rejects a change of another version of a toolset.
-	ErrChanged = errors.New("the toolset has changed meanwhile; read it again")
+	ErrChanged = errors.New("the toolset was changed in the meantime; read it again, and repeat the change")
 	// ErrUnknown rejects the deletion of a toolset that does not exist.
 	ErrUnknown = errors.New("there is no such toolset")
 	// ErrUnread is the error of a change that is stored, but could not be read then.
-	ErrUnread = errors.New("the change is stored, and the gateway follows it later")
+	ErrUnread = errors.New("the change is stored, but this replica cannot read it yet; it takes effect later")
 	// ErrFull rejects a toolset beyond the bounds.
-	ErrFull = errors.New("there are too many toolsets, or they are too large: a tenant may have 64 of together " +
-		"1 MiB, a gateway 10,000 of together 16 MiB")
+	ErrFull = errors.New("there are too many toolsets, or they are too large: a tenant may have 64, of 1 MiB in " +
+		"total, and the gateway 10,000, of 16 MiB in total")
 )
 
 // Store holds the toolsets that operators have set, for all replicas. Other errors mean that it does not respond.

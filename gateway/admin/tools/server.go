@@ -85,7 +85,7 @@ func (s *server) AcceptTool(ctx context.Context, req *capgatepb.AcceptToolReques
 	hash, ok := toolschema.ParseHash(req.GetHash())
 	if !ok {
 		return nil, call.InvalidField("CATALOG_INVALID", "hash",
-			"must be the tool's hash as shown, 64 hexadecimal digits")
+			"must be the 64 hexadecimal digits of the tool's hash")
 	}
 	if err := s.catalog.Accept(ctx, req.GetCapability(), req.GetTool(), hash); err != nil {
 		return nil, err

@@ -47,7 +47,7 @@ type server struct {
 }
 
 var refusedInFile = &call.Refusal{Kind: call.FailedPrecondition, Reason: "TOOLSET_IN_FILE",
-	Message: "a toolset of the configuration has this name, and is for these callers; it can be changed only there"}
+	Message: "the gateway's configuration has a toolset of this name for these callers; change it there"}
 
 // ListToolsets implements capgatepb.ToolsetsServer.
 func (s *server) ListToolsets(ctx context.Context,
@@ -118,7 +118,7 @@ func (s *server) find(name, tenant, uid string) (found *toolset.Set, err error) 
 
 func refusedUnknown(name string) *call.Refusal {
 	return &call.Refusal{Kind: call.NotFound, Reason: "TOOLSET_UNKNOWN",
-		Message: "there is no toolset " + call.Quote(name) + "; capgate toolsets list, or GET /v1/toolsets, has all"}
+		Message: "there is no toolset " + call.Quote(name) + "; capgate toolsets list, or GET /v1/toolsets, lists them all"}
 }
 
 // SetToolset implements capgatepb.ToolsetsServer.
@@ -239,9 +239,9 @@ func (s *server) AcceptToolsetTool(ctx context.Context,
 func (s *server) accepted(set *toolset.Set, req *capgatepb.AcceptToolsetToolRequest) (*capgatepb.Toolset, error) {
 	hash, ok := toolschema.ParseHash(req.GetHash())
 	if !ok {
-		return nil, call.InvalidField(pages.Reason, "hash", "must be the tool's hash as shown, 64 hexadecimal digits")
+		return nil, call.InvalidField(pages.Reason, "hash", "must be the 64 hexadecimal digits of the tool's hash")
 	}
-	t, known, problem := messageOf(set), false, "the toolset has no entry for exactly this tool"
+	t, known, problem := messageOf(set), false, "no entry of the toolset names exactly this capability and tool"
 	for _, e := range t.GetTools() {
 		switch {
 		case e.GetCapability() != req.GetCapability() || e.GetTool() != req.GetTool():
@@ -257,7 +257,7 @@ func (s *server) accepted(set *toolset.Set, req *capgatepb.AcceptToolsetToolRequ
 		return nil, &call.Refusal{Kind: call.NotFound, Reason: "TOOL_UNKNOWN", Message: problem}
 	case !there || now.Hash != hash:
 		return nil, &call.Refusal{Kind: call.FailedPrecondition, Reason: "TOOL_CHANGED",
-			Message: "the tool is not known, or has another hash now; run capgate toolsets show " + set.Name()}
+			Message: "the tool is unknown, or its hash has changed; capgate toolsets show " + set.Name() + " prints it"}
 	}
 	return t, nil
 }
@@ -265,6 +265,8 @@ func (s *server) accepted(set *toolset.Set, req *capgatepb.AcceptToolsetToolRequ
 // fault returns the refusal for an error of the store.
 func fault(err error) *call.Refusal {
 	switch {
+	case errors.Is(err, toolset.ErrUnread):
+		return &call.Refusal{Kind: call.Unavailable, Reason: "TOOLSETS_UNAVAILABLE", Message: err.Error()}
 	case errors.Is(err, toolset.ErrChanged):
 		return &call.Refusal{Kind: call.Aborted, Reason: "TOOLSET_CHANGED", Message: err.Error()}
 	case errors.Is(err, toolset.ErrFull):

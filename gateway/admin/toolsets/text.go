@@ -49,7 +49,7 @@ func textOf(t *capgatepb.Toolset) ([]byte, error) {
 	data, err := plainjson.Marshal(of)
 	data = []byte(unprintable.Replace(string(data)))
 	if err == nil && len(data) > toolset.MaxText {
-		return nil, call.InvalidField(pages.Reason, "toolset", "it has more than 64 KiB")
+		return nil, call.InvalidField(pages.Reason, "toolset", "must have at most 64 KiB")
 	}
 	return data, err
 }
