@@ -198,3 +198,31 @@ func TestToolsetsOfTenantsAreApart(t *testing.T) {
 		{"GET", "/v1/toolsets/support", "", 200, `!us\"`},
 	})
 }
+
+// TestToolsetsOfFormerTenants: operators do not see the toolsets of a tenant that does not exist any more, or that
+// belong to an earlier tenant of the same name.
+func TestToolsetsOfFormerTenants(t *testing.T) {
+	t.Parallel()
+	store := gatewaytest.OpenStore(t, "embedded")
+	c := catalog.New(catalog.Options{Store: store.Catalog()})
+	c.Replace(authored(t, "one"))
+	directory, acme := tenant.NewDirectory(nil), &tenant.Settings{ID: "acme"}
+	directory.Replace(map[string]*tenant.Settings{"acme": acme, "globex": {ID: "globex"}})
+	m := managed(store.Toolsets())
+	p := gatewaytest.ServeOperators(t, toolsets.New(toolsets.Config{Toolsets: m, Catalog: c,
+		Tenants: &tenant.Roster{Directory: directory}}))
+	check.Must(t, m.Write(t.Context(), &toolset.Record{Tenant: "acme", UID: "earlier", Name: "earlier",
+		Text: []byte(`{"name":"earlier","tools":[{"capability":"mail"}]}`)}, ""))
+	walk(t, p, nil, []step{
+		{"PUT", "/v1/toolsets/kept", `{"tenant":"acme","tools":[{"capability":"mail"}]}`, 200, `"tenant":"acme"`},
+		{"PUT", "/v1/toolsets/left", `{"tenant":"globex","tools":[{"capability":"mail"}]}`, 200, `"tenant":"globex"`},
+		{"GET", "/v1/toolsets?query=left", "", 200, `"total_size":1`},
+	})
+	directory.Replace(map[string]*tenant.Settings{"acme": acme})
+	walk(t, p, nil, []step{
+		{"GET", "/v1/toolsets?query=kept", "", 200, `"total_size":1`},
+		{"GET", "/v1/toolsets?query=left", "", 200, `{"toolsets":[]`},
+		{"GET", "/v1/toolsets?query=earlier", "", 200, `{"toolsets":[]`},
+		{"GET", "/v1/toolsets", "", 200, `"total_size":3`},
+	})
+}
