@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/capgate/capgate/internal/mcpsession"
@@ -16,6 +17,7 @@ type store struct {
 	uris    []string
 	err     error
 	reads   int
+	during  func() // called by the next read of the level; nil means nothing
 	changed func(mcpsession.Change)
 	missed  func()
 	watches chan struct{}
@@ -23,7 +25,12 @@ type store struct {
 
 func (s *store) Level(context.Context, mcpsession.Key) (string, error) {
 	s.reads++
-	return s.level, s.err
+	level, err := s.level, s.err
+	if during := s.during; during != nil {
+		s.during = nil
+		during()
+	}
+	return level, err
 }
 
 func (s *store) SetLevel(_ context.Context, _ mcpsession.Key, level string) error {
@@ -87,8 +94,66 @@ func TestLevelInMemory(t *testing.T) {
 	of.missed()
 	want("debug", 3)
 	of.missed()
-	of.err = errors.New("unavailable")
+	of.level, of.err = "", errors.New("unavailable")
 	want("debug", 4)
 	stop()
 	check.Received(t, ended, "the end")
+}
+
+// TestLevelsThatChangeDuringARead: a level that was read from the store before another replica has set one is not kept.
+func TestLevelsThatChangeDuringARead(t *testing.T) {
+	t.Parallel()
+	key := mcpsession.Key{Tenant: "acme", ID: "s"}
+	of := &store{level: "info", watches: make(chan struct{})}
+	s := mcpsession.New(of)
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { s.Run(ctx) })
+	check.Received(t, of.watches, "the watch")
+	of.during = func() { of.changed(mcpsession.Change{Key: key, Level: "error"}) }
+	if got := s.Level(t.Context(), key); got != "info" {
+		t.Errorf("the call that reads the level gets %q", got)
+	}
+	if got := s.Level(t.Context(), key); got != "error" || of.reads != 1 {
+		t.Errorf("the next call gets %q, after %d reads", got, of.reads)
+	}
+	stop()
+	check.Ended(t, &running, "the watch to stop")
+}
+
+// TestStreamsFollowTheirSession: a stream is notified of changes of its session's subscriptions at any replica, and when
+// changes may have been missed, until it leaves. Changes of levels and of other sessions do not concern it.
+func TestStreamsFollowTheirSession(t *testing.T) {
+	t.Parallel()
+	of := &store{watches: make(chan struct{})}
+	s := mcpsession.New(of)
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { s.Run(ctx) })
+	check.Received(t, of.watches, "the watch")
+	key := mcpsession.Key{Tenant: "acme", ID: "s"}
+	first, second := 0, 0
+	leaveFirst := s.Stream(key.ID, func() { first++ })
+	leaveSecond := s.Stream(key.ID, func() { second++ })
+	want := func(what string, n, m int) {
+		t.Helper()
+		if first != n || second != m {
+			t.Errorf("%s: the streams are notified %d and %d times, want %d and %d", what, first, second, n, m)
+		}
+	}
+	of.changed(mcpsession.Change{Key: key})
+	want("a change at another replica", 1, 1)
+	of.changed(mcpsession.Change{Key: key, Level: "info"})
+	of.changed(mcpsession.Change{Key: mcpsession.Key{Tenant: "acme", ID: "other"}})
+	want("other changes", 1, 1)
+	of.missed()
+	want("an interruption", 2, 2)
+	leaveFirst()
+	check.Must(t, s.Subscribe(t.Context(), key, "a://b"))
+	want("a change here, without the first stream", 2, 3)
+	leaveSecond()
+	check.Must(t, s.Unsubscribe(t.Context(), key, "a://b"))
+	want("without streams", 2, 3)
+	stop()
+	check.Ended(t, &running, "the watch to stop")
 }

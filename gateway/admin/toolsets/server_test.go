@@ -180,6 +180,8 @@ func TestToolsetsOfTenantsAreApart(t *testing.T) {
 		{"DELETE", "/v1/toolsets/support?tenant=globex", "", 403, "OPERATOR_TENANT"},
 		{"DELETE", "/v1/toolsets/all?global=true", "", 403, "OPERATOR_TENANT"},
 		{"DELETE", "/v1/toolsets/all", "", 404, "TOOLSET_UNKNOWN"},
+		{"POST", "/v1/toolsets/all/accept", `{"capability":"mail","tool":"send","hash":"` + strings.Repeat("0", 64) +
+			`"}`, 404, "TOOLSET_UNKNOWN"},
 		{"GET", "/v1/toolsets/support?tenant=globex", "", 403, "OPERATOR_TENANT"},
 		{"GET", "/v1/toolsets", "", 200, `"total_size":3`},
 		{"GET", "/v1/toolsets", "", 200, "!globex"},
