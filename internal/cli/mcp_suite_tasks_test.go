@@ -57,8 +57,8 @@ func tasksServers(t *testing.T) (greets, works string) {
 	return serves(one), serves(other)
 }
 
-// TestMCPTasksConformance: a task of /mcp is a call that waits for a person. If a person approves all calls but those of
-// a minute, the scenarios of the extension pass at three gateways, each of which gets every third request. testdata/mcp
+// TestMCPTasksConformance: a task of /mcp is a call that waits for a person. If a person approves all calls but those
+// of a minute, the scenarios of the extension pass at three gateways, each of which gets every third request. testdata/mcp
 // names each failing scenario with its reason; a named scenario that passes is an error.
 func TestMCPTasksConformance(t *testing.T) {
 	t.Parallel()

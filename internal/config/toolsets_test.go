@@ -52,7 +52,7 @@ func TestParseToolsetsErrors(t *testing.T) {
 		"a bad name":   {"toolsets: [{name: ../x, tools: [{capability: a}]}]", "is not the name of a toolset"},
 		"a taken name": {"toolsets: [{name: sse, tools: [{capability: a}]}]", "is not the name of a toolset"},
 		"twice": {"toolsets:\n- {name: s, tools: [{capability: a}]}\n- {name: s, tools: [{capability: b}]}",
-			"f:3: toolsets[1].name: s never applies: toolsets[0] has the same name, and covers all of its callers"},
+			"f:3: toolsets[1].name: s never applies: toolsets[0] has the same name and covers all its callers"},
 		"an unknown tenant": {"tenants: []\ntoolsets:\n- {name: s, tenants: [x], tools: [{capability: a}]}",
 			"f:3: toolsets[0].tenants: there is no tenant x"},
 		"a tenant without tenants": {"toolsets: [{name: s, tenants: [x], tools: [{capability: a}]}]",

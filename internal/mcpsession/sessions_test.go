@@ -121,8 +121,8 @@ func TestLevelsThatChangeDuringARead(t *testing.T) {
 	check.Ended(t, &running, "the watch to stop")
 }
 
-// TestStreamsFollowTheirSession: a stream is notified of changes of its session's subscriptions at any replica, and when
-// changes may have been missed, until it leaves. Changes of levels and of other sessions do not concern it.
+// TestStreamsFollowTheirSession: a stream is notified of changes of its session's subscriptions at any replica, and
+// when changes may have been missed, until it leaves. Changes of levels and of other sessions do not concern it.
 func TestStreamsFollowTheirSession(t *testing.T) {
 	t.Parallel()
 	of := &store{watches: make(chan struct{})}

@@ -137,7 +137,7 @@ func CheckAll(at strictyaml.At, all []Toolset, unknown func(tenant string) bool)
 		}
 		for j := range i {
 			if s.Name != "" && all[j].Hides(s) {
-				here.Fail("name", "%s never applies: toolsets[%d] has the same name, and covers all of its callers", s.Name,
+				here.Fail("name", "%s never applies: toolsets[%d] has the same name and covers all its callers", s.Name,
 					j)
 				break
 			}

@@ -58,8 +58,8 @@ func (e *Entry) mismatch(ctx context.Context, t *manifest.Tool) string {
 	var all []string
 	if e.Hash != (toolschema.Hash{}) {
 		if hash := t.Hash(); e.Changed(hash, true) {
-			all = append(all, fmt.Sprintf("the hash of %s has changed, so its calls need approval; it is now %s", t.Name,
-				hash))
+			all = append(all, fmt.Sprintf("the hash of %s has changed, so its calls need approval; it is now %s",
+				t.Name, hash))
 		}
 	}
 	if len(e.Arguments) > 0 {

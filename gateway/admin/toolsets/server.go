@@ -118,7 +118,8 @@ func (s *server) find(name, tenant, uid string) (found *toolset.Set, err error) 
 
 func refusedUnknown(name string) *call.Refusal {
 	return &call.Refusal{Kind: call.NotFound, Reason: "TOOLSET_UNKNOWN",
-		Message: "there is no toolset " + call.Quote(name) + "; capgate toolsets list, or GET /v1/toolsets, lists them all"}
+		Message: "there is no toolset " + call.Quote(name) +
+			"; capgate toolsets list, or GET /v1/toolsets, lists them all"}
 }
 
 // SetToolset implements capgatepb.ToolsetsServer.
