@@ -86,7 +86,8 @@ func TestToolsetEntriesAreChecked(t *testing.T) {
 		tool, _ := r.catalog.Describe("one", "get")
 		return "the hash of get has changed, so its calls need approval; it is now " + tool.Hash.String()
 	}
-	r.logs("known tools", "no tool of one matches put", "no tool of one matches p*", wrongHash(), `got number, want string`)
+	r.logs("known tools", "no tool of one matches put", "no tool of one matches p*",
+		wrongHash(), `got number, want string`)
 	r.logs("again")
 	r.change(of(fixed, hashed, pattern, put), declared(t, "d", false))
 	r.logs("a reload with another order")

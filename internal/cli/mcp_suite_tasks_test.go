@@ -58,8 +58,8 @@ func tasksServers(t *testing.T) (greets, works string) {
 }
 
 // TestMCPTasksConformance: a task of /mcp is a call that waits for a person. If a person approves all calls but those
-// of a minute, the scenarios of the extension pass at three gateways, each of which gets every third request. testdata/mcp
-// names each failing scenario with its reason; a named scenario that passes is an error.
+// of a minute, the scenarios of the extension pass at three gateways, each of which gets every third request.
+// testdata/mcp names each failing scenario with its reason; a named scenario that passes is an error.
 func TestMCPTasksConformance(t *testing.T) {
 	t.Parallel()
 	const revision = "2026-07-28"
