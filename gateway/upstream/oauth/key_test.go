@@ -63,7 +63,7 @@ func TestPrivateKeys(t *testing.T) {
 				w.wants(t, w.open(t, of))
 			}
 			for _, form := range w.Requests() {
-				signed, err := jose.ParseSigned(form.Get("client_assertion"), []jose.SignatureAlgorithm{alg})
+				signed, err := jose.ParseSignedCompact(form.Get("client_assertion"), []jose.SignatureAlgorithm{alg})
 				check.Must(t, err)
 				text, err := signed.Verify(private.Public())
 				check.Must(t, err)
