@@ -80,4 +80,11 @@ func BenchmarkDecide(b *testing.B) {
 			d.Decide(&c)
 		}
 	})
+	b.Run("at a known time", func(b *testing.B) { // as calls are decided
+		b.ReportAllocs()
+		now := time.Now()
+		for b.Loop() {
+			d.DecideAt(&c, now)
+		}
+	})
 }

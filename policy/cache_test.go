@@ -81,6 +81,20 @@ func TestEntriesEnd(t *testing.T) {
 	}
 }
 
+// TestDecideAt: a decision at a time that the caller has read is the one of that time.
+func TestDecideAt(t *testing.T) {
+	t.Parallel()
+	d := newDecider(t, policy.Options{Store: &memory{}, TTL: time.Hour, MaxStale: 2 * time.Hour})
+	_, _ = both(t, d, &aCall)
+	now := time.Now()
+	for at, want := range map[time.Time]bool{{}: true, now: true, now.Add(-time.Second): true,
+		now.Add(time.Hour): true, now.Add(3 * time.Hour): false} {
+		if _, ok := d.DecideAt(&aCall, at); ok != want {
+			t.Errorf("at %v: known %v", at, ok)
+		}
+	}
+}
+
 // TestTheStoreIsUnavailable: cached decisions are served for a bounded time; without a cached decision a call is
 // rejected.
 func TestTheStoreIsUnavailable(t *testing.T) {

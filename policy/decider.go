@@ -106,6 +106,11 @@ func (d *Decider) wall() time.Time {
 // Decide returns the decision on c from memory. It runs on a connection's reader and does not block. If
 // ok is false, the caller must Fetch it.
 func (d *Decider) Decide(c *call.Call) (decision Decision, ok bool) {
+	return d.DecideAt(c, time.Time{})
+}
+
+// DecideAt is Decide at a time of the system's clock that the caller has read; zero means now.
+func (d *Decider) DecideAt(c *call.Call, at time.Time) (decision Decision, ok bool) {
 	if d.opts.Store == nil {
 		return decide(matches{}, d.opts.Source, c.Capability, c.Tool).on(c), true
 	}
@@ -114,7 +119,7 @@ func (d *Decider) Decide(c *call.Call) (decision Decision, ok bool) {
 	if e == nil {
 		return Decision{}, false
 	}
-	if now := d.now(); !d.freshness.ValidAt(e.Until, now) || e.Value.ended(now) {
+	if now := d.freshness.At(at); !d.freshness.ValidAt(e.Until, now) || e.Value.ended(now) {
 		return Decision{}, false
 	}
 	decision = decide(e.Value.matches, d.opts.Source, c.Capability, c.Tool).on(c)

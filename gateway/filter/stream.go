@@ -30,6 +30,7 @@ type Stream interface {
 	Peer() *relay.Peer
 	Shard() int
 	Started() time.Time
+	Now() time.Time // the start of the relay's turn
 	Timeout() (asked time.Duration, present bool)
 	SetDeadline(sinceStart time.Duration)
 	Left() time.Duration // until the deadline; centuries without a deadline

@@ -274,3 +274,31 @@ func TestLeftWithoutDeadline(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+// TestNow: the time of a stream is that of its turn, also after a wait.
+func TestNow(t *testing.T) {
+	t.Parallel()
+	w := newRelayed(t, relay.Config{})
+	const wait = 5 * time.Millisecond
+	w.h.onHeaders(func(s *relay.Stream) {
+		began := s.Now()
+		if began.Before(s.Started()) || began.After(time.Now()) {
+			t.Errorf("started at %v, and it is %v", s.Started(), began)
+		}
+		parked := s.Park()
+		time.AfterFunc(wait, func() {
+			parked.Resume(func(s *relay.Stream) {
+				if s == nil {
+					return
+				}
+				if now := s.Now(); now.Sub(began) < wait || now.After(time.Now()) {
+					t.Errorf("it was %v, and is %v", began, now)
+				}
+				s.Forward(w.h.target())
+			})
+		})
+	})
+	if _, err := unary(w.ctx, w.cc, "Echo", nil); err != nil {
+		t.Error(err)
+	}
+}

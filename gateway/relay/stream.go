@@ -115,6 +115,9 @@ func (s *Stream) SetDeadline(d time.Duration) {
 	s.setTimer()
 }
 
+// Now returns the time at which the current turn of the shard began. Reading the clock costs more.
+func (s *Stream) Now() time.Time { return s.sh.relay.epoch.Add(time.Duration(s.sh.now)) }
+
 // Left returns the time until the deadline; centuries without a deadline.
 func (s *Stream) Left() time.Duration {
 	if s.deadline == 0 {

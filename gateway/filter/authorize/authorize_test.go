@@ -37,7 +37,7 @@ func (d slowDecider) Fetch(ctx context.Context, c *call.Call) (policy.Decision, 
 	return d.decider.Fetch(ctx, c)
 }
 
-func (d decider) Decide(*call.Call) (policy.Decision, bool) {
+func (d decider) DecideAt(*call.Call, time.Time) (policy.Decision, bool) {
 	return policy.Decision{Verdict: d.verdict}, d.known
 }
 

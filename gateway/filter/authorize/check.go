@@ -81,7 +81,7 @@ func (f *Filter) near(ctx context.Context, c *call.Call, all []string) (name str
 func (f *Filter) callable(ctx context.Context, c *call.Call, tool string) bool {
 	other := *c
 	other.Tool = tool
-	decision, known := f.cfg.Decider.Decide(&other)
+	decision, known := f.cfg.Decider.DecideAt(&other, time.Time{})
 	if !known {
 		var refusal *call.Refusal
 		if decision, refusal = f.cfg.Decider.Fetch(ctx, &other); refusal != nil {

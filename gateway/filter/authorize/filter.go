@@ -3,6 +3,7 @@ package authorize
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/internal/call"
@@ -16,8 +17,9 @@ import (
 
 // Decider decides whether a call may run.
 type Decider interface {
-	// Decide decides from memory. It must not block. If it returns false, the caller must use Fetch.
-	Decide(*call.Call) (policy.Decision, bool)
+	// DecideAt decides from memory at a time; zero means now. It must not block. If it returns false, the caller must
+	// use Fetch.
+	DecideAt(*call.Call, time.Time) (policy.Decision, bool)
 	// Fetch may wait until ctx ends, but at most as long as a store may take for its answer.
 	Fetch(context.Context, *call.Call) (policy.Decision, *call.Refusal)
 	// DependsOnTool reports whether the decision depends on the tool of a call.
@@ -92,7 +94,7 @@ func (f *Filter) Admit(c *filter.Call, s *State) filter.Step {
 		shielded: f.shielded(c.Info.Capability), unnamed: c.Principal.ArtifactsUnread,
 	}
 	q.schema, q.checked = f.cfg.Decider.Schema(c.Info.Capability, c.Info.Tool)
-	q.decision, q.known = f.cfg.Decider.Decide(&c.Info)
+	q.decision, q.known = f.cfg.Decider.DecideAt(&c.Info, c.Stream.Now())
 	if q.settled() {
 		return f.decided(c, s, &result{decision: q.decision, decided: true})
 	}

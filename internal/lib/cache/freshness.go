@@ -38,6 +38,14 @@ func (f *Freshness) Now() int64 {
 	return int64(f.clock().Sub(f.began))
 }
 
+// At returns a time of the system's clock as Now would have returned it. A zero time, or another clock, means Now.
+func (f *Freshness) At(t time.Time) int64 {
+	if f.clock != nil || t.IsZero() {
+		return f.Now()
+	}
+	return int64(t.Sub(f.began))
+}
+
 // Expiry returns the time until which an entry that is loaded now is valid.
 func (f *Freshness) Expiry() int64 {
 	return f.Now() + int64(backoff.Jitter(f.ttl, 0.2))

@@ -42,6 +42,28 @@ func TestEntriesExpire(t *testing.T) {
 	}
 }
 
+// TestAt: a time that was read before is as old as it is, and is not read from the system's clock if there is another.
+func TestAt(t *testing.T) {
+	t.Parallel()
+	f := cache.NewFreshness(time.Second, time.Second, nil)
+	before := f.Now()
+	read := time.Now()
+	if at := f.At(read); at < before || at > f.Now() {
+		t.Errorf("%d is not between %d and now", at, before)
+	}
+	if past := f.At(read.Add(-time.Hour)); past != f.At(read)-int64(time.Hour) {
+		t.Errorf("an hour before is %d", past)
+	}
+	if now := f.At(time.Time{}); now < f.At(read) {
+		t.Errorf("now is %d", now)
+	}
+	own := time.Unix(1e9, 0)
+	f = cache.NewFreshness(time.Second, time.Second, func() time.Time { return own })
+	if own = own.Add(time.Minute); f.At(read) != int64(time.Minute) {
+		t.Errorf("another clock has %d", f.At(read))
+	}
+}
+
 // TestALossIsRecorded until the data is back.
 func TestALossIsRecorded(t *testing.T) {
 	t.Parallel()
