@@ -90,7 +90,9 @@ func (s *Stream) Shard() int { return 0 }
 
 // Started implements filter.Stream.
 func (s *Stream) Started() time.Time { return s.Begun }
-func (*Stream) Now() time.Time       { return time.Now() }
+
+// Now implements filter.Stream.
+func (*Stream) Now() time.Time { return time.Now() }
 
 // Timeout implements filter.Stream. It supports only milliseconds.
 func (s *Stream) Timeout() (time.Duration, bool) {
