@@ -10,7 +10,7 @@ import (
 	"github.com/capgate/capgate/gateway/localgrpc"
 	"github.com/capgate/capgate/gateway/questions"
 	"github.com/capgate/capgate/gateway/relay"
-	"github.com/capgate/capgate/gateway/upstream/oauth"
+	"github.com/capgate/capgate/gateway/upstream/logins"
 	"github.com/capgate/capgate/gateway/upstream/sessions"
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/assertion"
@@ -55,9 +55,8 @@ type Options struct {
 	Room    *Room // for sessions of callers; nil means no limit
 	// Sign signs assertions. If nil, requests of fleets with assertions fail.
 	Sign assertion.Sign
-	// Login returns the grant of the tokens for a server after an operator's login, for fleets with grant:
-	// authorization_code; nil means that no operator can log in.
-	Login func(capability, server string) oauth.Grant
+	// Logins has the logins of operators at servers; nil means that no operator can log in.
+	Logins *logins.Logins
 	// Questions holds calls whose clients answer questions of backends; nil means none.
 	Questions *questions.Calls
 	// Sessions shares the sessions of callers at backends; nil means that each replica has its own.

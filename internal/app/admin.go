@@ -44,7 +44,8 @@ func drainsFeature() feature {
 		build: func(p *App) error {
 			kept = drains.New(p.replica, p.store.Drains(), drainedFleets{p.fleets.routing}, p.log)
 			p.parts.services = append(p.parts.services, adminfleets.New(adminfleets.Config{Router: p.fleets.routing,
-				Drains: kept, Source: p.fleets.sourceOf, ProbedBy: p.probedBy, Gateway: p.answers, Audit: p.audit}))
+				Drains: kept, Logins: p.fleets.logins, Source: p.fleets.sourceOf, ProbedBy: p.probedBy,
+				Gateway: p.answers, Audit: p.audit}))
 			return nil
 		},
 		run: func(_ *App, w *work) {

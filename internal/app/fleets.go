@@ -5,6 +5,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/questions"
 	"github.com/capgate/capgate/gateway/upstream"
+	"github.com/capgate/capgate/gateway/upstream/logins"
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/fleetplan"
 	"github.com/capgate/capgate/internal/manifest"
@@ -21,6 +22,7 @@ type fleets struct {
 	prober    *health.Prober
 	limits    *router.Limits
 	upstreams upstream.Protocols
+	logins    *logins.Logins // of operators at MCP servers
 	questions *questions.Calls
 	room      upstream.Room // of their sessions
 	planner   *fleetplan.Planner

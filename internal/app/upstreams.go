@@ -6,6 +6,7 @@ import (
 	"github.com/capgate/capgate/gateway/filter/authorize"
 	"github.com/capgate/capgate/gateway/questions"
 	"github.com/capgate/capgate/gateway/upstream"
+	"github.com/capgate/capgate/gateway/upstream/logins"
 	"github.com/capgate/capgate/gateway/upstream/protocols"
 	"github.com/capgate/capgate/gateway/upstream/sessions"
 )
@@ -20,8 +21,10 @@ func upstreamsFeature() feature {
 				shared = &sessions.Shared{Store: p.store.UpstreamSessions(),
 					Keys: p.secret.Keys("sessions at servers").Recent}
 			}
+			p.fleets.logins = logins.New(logins.Config{Store: p.store.Logins(), Log: p.log,
+				Keys: p.secret.Keys("logins at servers").Recent, Changed: p.loginChanged})
 			p.fleets.upstreams = protocols.Open(upstream.Options{Version: p.options.Version, Log: p.log,
-				Sessions:  shared,
+				Sessions: shared, Logins: p.fleets.logins,
 				Questions: p.fleets.questions, Room: &p.fleets.room, Sign: p.parts.Routing.Assert.Sign,
 				Changed: func(capability string) { p.tools.discovery.Changed(capability) }})
 			p.parts.Routing.Local = p.fleets.upstreams.Serve
@@ -31,6 +34,13 @@ func upstreamsFeature() feature {
 			return nil
 		},
 		apply: func(p *App, c *change) { p.fleets.upstreams.Set(c.Served) },
+		run:   func(p *App, w *work) { w.loop("logins", p.fleets.logins.Run) },
 		close: func(p *App) { p.fleets.upstreams.Close() },
 	}
+}
+
+// loginChanged probes the server of a fleet with its new login, and lists its tools.
+func (p *App) loginChanged(fleet string) {
+	p.fleets.prober.Expedite(fleet)
+	p.tools.discovery.Changed(fleet)
 }

@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/capgate/capgate/internal/lib/untrusted"
 	"github.com/capgate/capgate/internal/lib/weburl"
 )
 
@@ -69,49 +70,67 @@ func (l *loginCommand) codeOf(ctx context.Context, base, verifier, state string,
 		}
 		return "", errors.Join(errors.New("no code was typed"), err)
 	}
-	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	ln, err := listenForBrowser(ctx, 0)
 	if err != nil {
-		return "", fmt.Errorf("the browser cannot answer here: %w; --no-browser needs no port", err)
+		return "", fmt.Errorf("%w; --no-browser needs no port", err)
 	}
-	codes := make(chan string, 1)
-	server := &http.Server{ReadHeaderTimeout: requestTimeout, Handler: receiver(state, codes)}
-	go func() { _ = server.Serve(ln) }() // ends with Close
-	defer func() { _ = server.Close() }()
 	_, port, _ := net.SplitHostPort(ln.Addr().String())
 	query.Set("port", port)
 	address := base + "/cli?" + query.Encode()
 	fmt.Fprintf(l.err, "Sign in with a browser of this machine; it shows %s:\n\n  %s\n\n", state, address)
+	got, err := fromBrowser(ctx, ln, "capgate login", address, state)
+	return got.Get("code"), err
+}
+
+// listenForBrowser listens for the redirect of a browser of this machine. Port 0 is any.
+func listenForBrowser(ctx context.Context, port uint16) (net.Listener, error) {
+	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	if err != nil {
+		return nil, fmt.Errorf("the browser cannot answer here: %w", err)
+	}
+	return ln, nil
+}
+
+// fromBrowser opens an address in a browser, and returns the parameters of the redirect with that state. It closes ln.
+func fromBrowser(ctx context.Context, ln net.Listener, command, address, state string) (url.Values, error) {
+	redirects := make(chan url.Values, 1)
+	server := &http.Server{ReadHeaderTimeout: requestTimeout, Handler: receiver(command, state, redirects)}
+	go func() { _ = server.Serve(ln) }() // ends with Close
+	defer func() { _ = server.Close() }()
 	openBrowser(ctx, address)
 	select {
-	case code := <-codes:
+	case got := <-redirects:
 		ctx, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
 		_ = server.Shutdown(ctx) // the browser gets its page
-		return code, nil
+		if failure := got.Get("error"); failure != "" {
+			return nil, fmt.Errorf("sign-in was refused: %s", untrusted.Beginning(failure, maxWhy))
+		}
+		return got, nil
 	case <-ctx.Done():
-		return "", errors.New("sign-in was not completed")
+		return nil, errors.New("sign-in was not completed")
 	}
 }
 
-// receiver takes the code of the browser's redirect.
-func receiver(state string, codes chan<- string) http.Handler {
+// receiver takes the redirect of a browser with a code or an error.
+func receiver(command, state string, redirects chan<- url.Values) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("Referrer-Policy", "no-referrer")
-		code := r.URL.Query().Get("code")
-		if r.Method != http.MethodGet || r.URL.Path != "/" || code == "" ||
-			subtle.ConstantTimeCompare([]byte(r.URL.Query().Get("state")), []byte(state)) != 1 {
+		got := r.URL.Query()
+		if r.Method != http.MethodGet || r.URL.Path != "/" || got.Get("code") == "" && got.Get("error") == "" ||
+			subtle.ConstantTimeCompare([]byte(got.Get("state")), []byte(state)) != 1 {
 			w.WriteHeader(http.StatusBadRequest)
-			fmt.Fprintln(w, "This is not the answer that capgate login waits for.")
+			fmt.Fprintln(w, "This is not the answer that "+command+" waits for.")
 			return
 		}
 		select {
-		case codes <- code:
+		case redirects <- got:
 		default: // there is one already
 		}
-		fmt.Fprintln(w, "Return to the terminal: capgate login says there whether you are signed in. "+
+		fmt.Fprintln(w, "Return to the terminal: "+command+" says there whether you are signed in. "+
 			"You may close this window.")
 	})
 }

@@ -129,7 +129,8 @@ func leastRole(route string) string {
 		return "viewer"
 	case method == "Approve" || method == "Deny":
 		return "approver"
-	case regexp.MustCompile(`Registry/|AcceptTool|DiscoverTools|/v1/backends/|Fleets/|Webhooks/`).MatchString(route):
+	case regexp.MustCompile(`Registry/|AcceptTool|DiscoverTools|/v1/backends/|Fleets/.*Backend|Webhooks/`).
+		MatchString(route):
 		return "operator"
 	}
 	return "admin"

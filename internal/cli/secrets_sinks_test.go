@@ -79,6 +79,7 @@ func (g *secretive) runCommands(t *testing.T) {
 		{"policy", "--admin", g.admin, "--tenant", "acme", "explain", "people", "echo"},
 		{"catalog", "--admin", g.admin, "list"}, {"catalog", "--admin", g.admin, "show", "caps"},
 		{"toolsets", "--admin", g.admin, "list"},
+		{"fleets", "--admin", g.admin, "show", "weather"},
 		{"drain", "--admin", g.admin, "127.0.0.1:1", "--timeout", "1s"}, {"undrain", "--admin", g.admin, "127.0.0.1:1"},
 		{"invoke", "--addr", g.public, "caps", gatewaytest.Echo},
 		{"invoke", "--addr", g.admin, "caps", gatewaytest.Fail},

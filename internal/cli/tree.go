@@ -23,7 +23,8 @@ func commandTree(std stdio) *cobra.Command {
 			newCheckCommand(std), newConfigCommand(std)}},
 		{"Call tools", []*cobra.Command{newInvokeCommand(std), newLinkCommand(std), newEnginesCommand(std)}},
 		{"Operate a gateway", []*cobra.Command{
-			newStatusCommand(std), newDrainCommand(std), newUndrainCommand(std), newApprovalsCommand(std),
+			newStatusCommand(std), newFleetsCommand(std), newDrainCommand(std), newUndrainCommand(std),
+			newApprovalsCommand(std),
 			newPolicyCommand(std), newCatalogCommand(std), newToolsetsCommand(std), newTenantsCommand(std),
 			newKeysCommand(std),
 			newCallsCommand(std), newAuditCommand(std), newSessionsCommand(std), newWebhooksCommand(std),

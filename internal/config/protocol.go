@@ -64,6 +64,9 @@ func (c *Config) applyProtocol(f *Fleet, at strictyaml.At, sole map[string]strin
 		}
 	}
 	its.Fleet(f, at.Has)
+	if f.Protocol.Traits().Single && (len(f.Backends) != 1 || f.Found()) {
+		at.Fail("backends", "must be one URL, to which operators log in, with oauth.grant: authorization_code")
+	}
 	for i := 0; i < len(f.Backends) && its.Sole != ""; i++ {
 		addr := f.Backends[i].Addr
 		if other, twice := sole[addr]; twice && other != f.Capability {

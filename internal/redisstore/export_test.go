@@ -227,3 +227,6 @@ func SetLetter(ctx context.Context, w *Webhooks, id, text string) error {
 
 // Erase deletes the toolsets of a tenant.
 func (t *Toolsets) Erase(ctx context.Context, tenant string) error { return t.erase(ctx, tenant) }
+
+// LoginKey returns the key of the login of a fleet.
+func LoginKey(l *Logins, fleet string) string { return l.loginKeys(fleet)[0] }

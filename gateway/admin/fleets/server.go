@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/capgate/capgate/gateway/admin"
+	"github.com/capgate/capgate/gateway/upstream/logins"
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/drains"
 	"github.com/capgate/capgate/internal/lib/paging"
@@ -21,10 +22,11 @@ type Drains interface {
 	Remaining(drains.Key) drains.Remaining
 }
 
-// Config configures the service. All fields but Source, ProbedBy and Audit are required.
+// Config configures the service. All fields but Logins, Source, ProbedBy and Audit are required.
 type Config struct {
 	Router  *router.Router
 	Drains  Drains
+	Logins  *logins.Logins // nil means that no fleet has a login
 	Gateway func() *capgatepb.RespondingReplica
 	Source  func(capability, addr string) string // source of a backend: config, dns, kubernetes or registration
 	// ProbedBy returns the replica that probes a backend. By default it is the one that the router knows, which may be
@@ -47,5 +49,6 @@ func New(cfg Config) admin.Service {
 	service := admin.NewService[capgatepb.FleetsServer](&server{Config: cfg}, capgatepb.RegisterFleetsServer,
 		capgatepb.RegisterFleetsHandlerServer)
 	service.Unreadable, service.Body = paging.Unreadable, maxBody
+	service.Large = map[string]int{capgatepb.Fleets_SetFleetLogin_FullMethodName: maxLogin}
 	return service
 }

@@ -43,6 +43,7 @@ func same(a, b *upstream.Fleet) bool {
 
 // Set implements upstream.Backends.
 func (s *Servers) Set(fleets []upstream.Fleet) {
+	s.setLogins(fleets)
 	s.Replace(fleets)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,6 +82,7 @@ func (v *server) Close() {
 	defer cancel()
 	v.closeAll(ctx)
 	if v.transport.tokens != nil {
+		v.leave()
 		v.transport.tokens.Close()
 	}
 	v.transport.base.CloseIdleConnections()

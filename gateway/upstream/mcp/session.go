@@ -62,6 +62,7 @@ type server struct {
 	settings  *Settings
 	url       string
 	transport *transport
+	leave     func() // ends to follow the login of the fleet
 	listed    atomic.Pointer[listed]
 	taskTools atomic.Pointer[taskTools] // tools that are called as tasks; nil means not known
 	listing   chan struct{}             // capacity 1: held while taskTools is listed for a call

@@ -76,8 +76,9 @@ func (s *Settings) questions() (all questions.Kinds) {
 const Name = "mcp"
 
 // Traits implements router.Protocol.
-func (*Settings) Traits() router.Traits {
-	return router.Traits{Name: Name, OwnSessions: true, Relayed: true}
+func (s *Settings) Traits() router.Traits {
+	login := s != nil && s.OAuth != nil && s.OAuth.Grant == oauth.AuthorizationCode
+	return router.Traits{Name: Name, OwnSessions: true, Relayed: true, Single: login}
 }
 
 // Request implements router.Protocol.

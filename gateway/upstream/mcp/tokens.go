@@ -5,21 +5,44 @@ import (
 	"net/http"
 
 	"github.com/capgate/capgate/gateway/status"
+	"github.com/capgate/capgate/gateway/upstream"
+	"github.com/capgate/capgate/gateway/upstream/logins"
 	"github.com/capgate/capgate/gateway/upstream/oauth"
 	"github.com/capgate/capgate/internal/call"
 )
 
 // authenticate makes the requests to the server have access tokens, if the fleet has them.
 func (v *server) authenticate() {
+	v.leave = func() {}
 	if v.settings.OAuth == nil {
 		return
 	}
 	c := oauth.Config{Settings: v.settings.OAuth, Server: v.url}
 	c.Credential, _ = v.fleet.Content.(oauth.Credential)
-	if v.all.Login != nil {
-		c.Login = v.all.Login(v.fleet.Capability, v.url)
+	login := v.all.Logins.Of(v.fleet.Capability)
+	if login != nil {
+		c.Login = login
 	}
 	v.transport.authenticate(c)
+	if login != nil {
+		v.leave = login.Follow(v.transport.tokens.Reset)
+	}
+}
+
+// setLogins replaces the fleets that have logins.
+func (s *Servers) setLogins(fleets []upstream.Fleet) {
+	var all []logins.Fleet
+	for i := range fleets {
+		f := &fleets[i]
+		of := settingsOf(f).OAuth
+		if of == nil || of.Grant != oauth.AuthorizationCode || len(f.Backends) != 1 {
+			continue
+		}
+		c, _ := f.Content.(oauth.Credential)
+		all = append(all, logins.Fleet{Name: f.Capability, URL: f.Backends[0], Issuer: of.Issuer,
+			ClientID: of.ClientID, Secret: c.Secret(), Scopes: of.Scopes})
+	}
+	s.Logins.Set(all)
 }
 
 // unauthorized is the body of a response in place of one of the server, which accepts no token of the gateway.

@@ -93,6 +93,9 @@ const maxScope = 512
 // Credential is the content of the files of Settings. Two with the same content are equal.
 type Credential struct{ secret, key, authorities string }
 
+// Secret returns the secret of the client; "" means none.
+func (c *Credential) Secret() string { return c.secret }
+
 // Files reads files.
 type Files interface {
 	Read(name string) ([]byte, error)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -22,14 +23,35 @@ const (
 	maxEarly = time.Minute
 )
 
-// Grant requests an access token. Its error is for operators.
-type Grant func(ctx context.Context, at *Endpoint) (*oauth2.Token, error)
+// Login has the tokens of a server to which an operator has logged in.
+type Login interface {
+	// Token returns a token other than a refused one. It may refresh it with a client of the authorization server. It
+	// returns nil if there is no login, and the server has not required one. Its error is for operators.
+	Token(ctx context.Context, by *http.Client, r Refusal) (*oauth2.Token, error)
+}
+
+// Refusal is a response with which a server refuses a request. The zero value is none.
+type Refusal struct {
+	Challenged bool   // there is a response
+	Token      string // of the request; "" means that it had none
+	Forbidden  bool   // the token lacks scopes
+	Scopes     []string
+	Metadata   string // URL of the server's metadata; "" means that it is not named
+}
 
 // token is an access token.
 type token struct {
 	text           string
 	renew, expires time.Time   // zero means that only the server says when
 	accepted       atomic.Bool // the server has accepted it
+}
+
+// value returns the text of a token; "" means none.
+func (t *token) value() string {
+	if t == nil {
+		return ""
+	}
+	return t.text
 }
 
 // newToken checks a token.
@@ -87,3 +109,12 @@ func WhyNoToken(err error) error {
 
 // maxCode is the maximum length of an error code, in bytes.
 const maxCode = 64
+
+// Reset forgets the token, after a change of the login.
+func (t *Transport) Reset() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.token, t.flight, t.required, t.failed, t.next, t.read = nil, nil, nil, nil, time.Time{}, false
+	t.pause.Reset()
+	t.resets++
+}

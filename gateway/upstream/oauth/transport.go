@@ -46,8 +46,8 @@ type Config struct {
 	Server     string            // URL
 	Host       string            // of requests to the server; "": that of the URL
 	Base       http.RoundTripper // sends requests to the server
-	// Login is the Grant after an operator's login; nil means there is none.
-	Login Grant
+	// Login has the tokens with grant: authorization_code; nil means that no operator can log in.
+	Login Login
 }
 
 // Transport sends requests to one server with an access token. When the server requires a token, or another one, it
@@ -55,8 +55,7 @@ type Config struct {
 // it responds to with 401, or with 403 and insufficient_scope. It is safe for concurrent use.
 type Transport struct {
 	Config
-	url, resource *url.URL // of requests; with the server's own host
-	grant         Grant
+	url, resource *url.URL        // of requests; with the server's own host
 	client        *http.Client    // of the authorization server
 	flights       context.Context //nolint:containedctx // ends when the Transport is closed
 	cancel        context.CancelFunc
@@ -70,6 +69,8 @@ type Transport struct {
 	failed   error    // of the last flight
 	pause    backoff.Backoff
 	next     time.Time // no flight begins before, but one with more scopes
+	read     bool      // a flight has read the login since the last Reset
+	resets   int
 }
 
 // flight is a request for a token.
@@ -78,8 +79,6 @@ type flight struct {
 	token *token
 	err   error
 }
-
-var errNoLogin = errors.New("no operator has logged in to the server")
 
 // New returns a Transport. The caller must close it.
 func New(c Config) *Transport {
@@ -100,14 +99,6 @@ func New(c Config) *Transport {
 	}
 	t.resource = &own
 	t.flights, t.cancel = context.WithCancel(context.Background())
-	switch {
-	case c.Settings.Grant == ClientCredentials:
-		t.grant = t.clientCredentials
-	case c.Login != nil:
-		t.grant = c.Login
-	default:
-		t.grant = func(context.Context, *Endpoint) (*oauth2.Token, error) { return nil, errNoLogin }
-	}
 	return t
 }
 
@@ -168,13 +159,20 @@ func (t *Transport) current(ctx context.Context) (*token, error) {
 	case of == nil && t.failed != nil && now.Before(t.next):
 		defer t.mu.Unlock()
 		return nil, t.failed
+	case of == nil && t.Login != nil && !t.read:
+		f := t.flight
+		if f == nil {
+			f = t.begin(Refusal{})
+		}
+		t.mu.Unlock()
+		return f.wait(ctx)
 	case of == nil || of.renew.IsZero() || now.Before(of.renew):
 		defer t.mu.Unlock()
 		return of, nil
 	}
 	f := t.flight
 	if f == nil && !now.Before(t.next) {
-		f = t.begin("")
+		f = t.begin(Refusal{})
 	}
 	t.mu.Unlock()
 	if f == nil || now.Before(of.expires) {
@@ -204,7 +202,8 @@ func (t *Transport) replace(ctx context.Context, used *token, c challenge) (*tok
 		}
 		return nil, c.error()
 	default:
-		f = t.begin(c.metadata)
+		f = t.begin(Refusal{Token: used.value(), Challenged: true, Forbidden: c.forbidden, Scopes: c.scopes,
+			Metadata: c.metadata})
 	}
 	t.mu.Unlock()
 	return f.wait(ctx)
@@ -221,50 +220,77 @@ func (f *flight) wait(ctx context.Context) (*token, error) {
 }
 
 // begin requests a token. The caller must hold mu.
-func (t *Transport) begin(metadata string) *flight {
+func (t *Transport) begin(r Refusal) *flight {
 	f := &flight{done: make(chan struct{})}
 	t.flight = f
-	t.next = time.Now().Add(backoff.Jitter(t.pause.Next(), 0.1))
+	reads := t.Login != nil && !t.read // it makes no request, unless the stored token has ended
+	if !reads {
+		t.postpone()
+	}
 	if t.closed {
 		f.err, t.flight = context.Canceled, nil
 		close(f.done)
 		return f
 	}
+	resets := t.resets
 	t.running.Go(func() {
 		ctx, cancel := context.WithTimeout(t.flights, timeout)
 		defer cancel()
-		of, err := t.request(ctx, metadata)
+		of, err := t.request(ctx, r)
 		if err != nil {
 			err = &Error{err}
 		}
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		f.token, f.err = of, err
-		t.failed, t.flight = err, nil
-		if err == nil {
-			t.token = of
+		if t.flight == f {
+			t.flight = nil
+		}
+		switch {
+		case t.resets != resets:
+		case err == nil:
+			t.failed, t.token, t.read = nil, of, true
+		default:
+			if t.failed = err; reads {
+				t.postpone()
+			}
 		}
 		close(f.done)
 	})
 	return f
 }
 
-// request requests a token.
-func (t *Transport) request(ctx context.Context, metadata string) (*token, error) {
+// postpone sets the time before which no flight begins. The caller must hold mu.
+func (t *Transport) postpone() { t.next = time.Now().Add(backoff.Jitter(t.pause.Next(), 0.1)) }
+
+// request requests a token. It returns nil if there is no login yet, and the server has not required one.
+func (t *Transport) request(ctx context.Context, r Refusal) (*token, error) {
 	if weburl.IsCleartext(t.url) {
 		return nil, errors.New("the backend's URL is cleartext HTTP, and a token is sent over https alone; only a " +
 			"loopback address may have http")
 	}
 	defer t.client.CloseIdleConnections() // the next request is minutes later
-	at, err := t.discover(ctx, metadata)
-	if err != nil {
-		return nil, err
-	}
-	got, err := t.grant(ctx, at)
-	if err != nil {
+	got, err := t.grant(ctx, r)
+	if got == nil || err != nil {
 		return nil, err
 	}
 	return newToken(got, time.Now())
+}
+
+// grant requests a token by the grant of the settings.
+func (t *Transport) grant(ctx context.Context, r Refusal) (*oauth2.Token, error) {
+	switch {
+	case t.Settings.Grant == ClientCredentials:
+		at, err := t.discover(ctx, r.Metadata)
+		if err != nil {
+			return nil, err
+		}
+		return t.clientCredentials(ctx, at)
+	case t.Login == nil:
+		return nil, errors.New("no operator can log in to the server")
+	default:
+		return t.Login.Token(ctx, t.client, r)
+	}
 }
 
 // require adds the scopes of a challenge to those that tokens are requested for, and reports whether it has added any.

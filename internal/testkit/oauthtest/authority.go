@@ -106,19 +106,31 @@ func (a *Authority) token(w http.ResponseWriter, r *http.Request) {
 
 // Issue responds with a token that has scopes.
 func (a *Authority) Issue(w http.ResponseWriter, scopes []string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.issued++
-	text := "access-token-" + strconv.Itoa(a.issued)
-	if a.valid == nil {
-		a.valid = map[string][]string{}
-	}
-	a.valid[text] = scopes
-	of := map[string]any{"access_token": text, "token_type": "bearer"}
+	of := map[string]any{"access_token": a.Give(scopes...), "token_type": "bearer"}
 	if a.Expires != nil {
 		of["expires_in"] = a.Expires
 	}
 	send(w, http.StatusOK, of)
+}
+
+// Give returns another valid token, which has scopes.
+func (a *Authority) Give(scopes ...string) (token string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.issued++
+	token = "access-token-" + strconv.Itoa(a.issued)
+	if a.valid == nil {
+		a.valid = map[string][]string{}
+	}
+	a.valid[token] = scopes
+	return token
+}
+
+// Withdraw revokes a token.
+func (a *Authority) Withdraw(token string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.valid, token)
 }
 
 // Requests returns the requests for tokens.

@@ -1030,6 +1030,492 @@ func (x *UndrainBackendResponse) GetBackend() *BackendState {
 	return nil
 }
 
+// The login of a fleet at its MCP server, without tokens.
+type FleetLogin struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Capability string                 `protobuf:"bytes,1,opt,name=capability,proto3" json:"capability,omitempty"`
+	// active, or needed: the server gets no token.
+	State string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
+	// What the next login solves.
+	Problem string `protobuf:"bytes,3,opt,name=problem,proto3" json:"problem,omitempty"`
+	// URL of the server, as the configuration has it.
+	Url string `protobuf:"bytes,4,opt,name=url,proto3" json:"url,omitempty"`
+	// The only authorization server, if the configuration has one.
+	Issuer string `protobuf:"bytes,5,opt,name=issuer,proto3" json:"issuer,omitempty"`
+	// ID of the client, if the configuration has one. A URL is that of the client's metadata.
+	ClientId string `protobuf:"bytes,6,opt,name=client_id,json=clientId,proto3" json:"client_id,omitempty"`
+	// Scopes that the next login should request; empty: those that the server names.
+	Scopes []string `protobuf:"bytes,7,rep,name=scopes,proto3" json:"scopes,omitempty"`
+	// URL of the server's metadata, if its last response named one.
+	MetadataUrl string `protobuf:"bytes,8,opt,name=metadata_url,json=metadataUrl,proto3" json:"metadata_url,omitempty"`
+	// Scopes of the token.
+	GrantedScopes []string `protobuf:"bytes,9,rep,name=granted_scopes,json=grantedScopes,proto3" json:"granted_scopes,omitempty"`
+	// The operator that logged in, and when.
+	SetBy   string                 `protobuf:"bytes,10,opt,name=set_by,json=setBy,proto3" json:"set_by,omitempty"`
+	SetTime *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=set_time,json=setTime,proto3" json:"set_time,omitempty"`
+	// The end of the access token, which the gateway refreshes if it can.
+	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
+	// The gateway can refresh the access token.
+	Refreshable   bool `protobuf:"varint,13,opt,name=refreshable,proto3" json:"refreshable,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FleetLogin) Reset() {
+	*x = FleetLogin{}
+	mi := &file_capgate_v1_fleets_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FleetLogin) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FleetLogin) ProtoMessage() {}
+
+func (x *FleetLogin) ProtoReflect() protoreflect.Message {
+	mi := &file_capgate_v1_fleets_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FleetLogin.ProtoReflect.Descriptor instead.
+func (*FleetLogin) Descriptor() ([]byte, []int) {
+	return file_capgate_v1_fleets_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *FleetLogin) GetCapability() string {
+	if x != nil {
+		return x.Capability
+	}
+	return ""
+}
+
+func (x *FleetLogin) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *FleetLogin) GetProblem() string {
+	if x != nil {
+		return x.Problem
+	}
+	return ""
+}
+
+func (x *FleetLogin) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *FleetLogin) GetIssuer() string {
+	if x != nil {
+		return x.Issuer
+	}
+	return ""
+}
+
+func (x *FleetLogin) GetClientId() string {
+	if x != nil {
+		return x.ClientId
+	}
+	return ""
+}
+
+func (x *FleetLogin) GetScopes() []string {
+	if x != nil {
+		return x.Scopes
+	}
+	return nil
+}
+
+func (x *FleetLogin) GetMetadataUrl() string {
+	if x != nil {
+		return x.MetadataUrl
+	}
+	return ""
+}
+
+func (x *FleetLogin) GetGrantedScopes() []string {
+	if x != nil {
+		return x.GrantedScopes
+	}
+	return nil
+}
+
+func (x *FleetLogin) GetSetBy() string {
+	if x != nil {
+		return x.SetBy
+	}
+	return ""
+}
+
+func (x *FleetLogin) GetSetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SetTime
+	}
+	return nil
+}
+
+func (x *FleetLogin) GetExpireTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpireTime
+	}
+	return nil
+}
+
+func (x *FleetLogin) GetRefreshable() bool {
+	if x != nil {
+		return x.Refreshable
+	}
+	return false
+}
+
+type GetFleetLoginRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Capability    string                 `protobuf:"bytes,1,opt,name=capability,proto3" json:"capability,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetFleetLoginRequest) Reset() {
+	*x = GetFleetLoginRequest{}
+	mi := &file_capgate_v1_fleets_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetFleetLoginRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetFleetLoginRequest) ProtoMessage() {}
+
+func (x *GetFleetLoginRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_capgate_v1_fleets_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetFleetLoginRequest.ProtoReflect.Descriptor instead.
+func (*GetFleetLoginRequest) Descriptor() ([]byte, []int) {
+	return file_capgate_v1_fleets_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *GetFleetLoginRequest) GetCapability() string {
+	if x != nil {
+		return x.Capability
+	}
+	return ""
+}
+
+type GetFleetLoginResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Login         *FleetLogin            `protobuf:"bytes,1,opt,name=login,proto3" json:"login,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetFleetLoginResponse) Reset() {
+	*x = GetFleetLoginResponse{}
+	mi := &file_capgate_v1_fleets_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetFleetLoginResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetFleetLoginResponse) ProtoMessage() {}
+
+func (x *GetFleetLoginResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_capgate_v1_fleets_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetFleetLoginResponse.ProtoReflect.Descriptor instead.
+func (*GetFleetLoginResponse) Descriptor() ([]byte, []int) {
+	return file_capgate_v1_fleets_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *GetFleetLoginResponse) GetLogin() *FleetLogin {
+	if x != nil {
+		return x.Login
+	}
+	return nil
+}
+
+type SetFleetLoginRequest struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Capability string                 `protobuf:"bytes,1,opt,name=capability,proto3" json:"capability,omitempty"`
+	// URL of the server for which the tokens are. Required.
+	Url string `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
+	// The client to which the authorization server issued the tokens. client_id is required.
+	ClientId     string `protobuf:"bytes,3,opt,name=client_id,json=clientId,proto3" json:"client_id,omitempty"`
+	ClientSecret string `protobuf:"bytes,4,opt,name=client_secret,json=clientSecret,proto3" json:"client_secret,omitempty"`
+	// Token endpoint of the authorization server. Required.
+	TokenUrl string `protobuf:"bytes,5,opt,name=token_url,json=tokenUrl,proto3" json:"token_url,omitempty"`
+	// How the client authenticates there: client_secret_post, client_secret_basic, or empty: as the endpoint accepts it.
+	AuthMethod string `protobuf:"bytes,6,opt,name=auth_method,json=authMethod,proto3" json:"auth_method,omitempty"`
+	// Required.
+	AccessToken  string `protobuf:"bytes,7,opt,name=access_token,json=accessToken,proto3" json:"access_token,omitempty"`
+	RefreshToken string `protobuf:"bytes,8,opt,name=refresh_token,json=refreshToken,proto3" json:"refresh_token,omitempty"`
+	// The end of access_token; none: unknown.
+	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
+	Scopes        []string               `protobuf:"bytes,10,rep,name=scopes,proto3" json:"scopes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetFleetLoginRequest) Reset() {
+	*x = SetFleetLoginRequest{}
+	mi := &file_capgate_v1_fleets_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetFleetLoginRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetFleetLoginRequest) ProtoMessage() {}
+
+func (x *SetFleetLoginRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_capgate_v1_fleets_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetFleetLoginRequest.ProtoReflect.Descriptor instead.
+func (*SetFleetLoginRequest) Descriptor() ([]byte, []int) {
+	return file_capgate_v1_fleets_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *SetFleetLoginRequest) GetCapability() string {
+	if x != nil {
+		return x.Capability
+	}
+	return ""
+}
+
+func (x *SetFleetLoginRequest) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *SetFleetLoginRequest) GetClientId() string {
+	if x != nil {
+		return x.ClientId
+	}
+	return ""
+}
+
+func (x *SetFleetLoginRequest) GetClientSecret() string {
+	if x != nil {
+		return x.ClientSecret
+	}
+	return ""
+}
+
+func (x *SetFleetLoginRequest) GetTokenUrl() string {
+	if x != nil {
+		return x.TokenUrl
+	}
+	return ""
+}
+
+func (x *SetFleetLoginRequest) GetAuthMethod() string {
+	if x != nil {
+		return x.AuthMethod
+	}
+	return ""
+}
+
+func (x *SetFleetLoginRequest) GetAccessToken() string {
+	if x != nil {
+		return x.AccessToken
+	}
+	return ""
+}
+
+func (x *SetFleetLoginRequest) GetRefreshToken() string {
+	if x != nil {
+		return x.RefreshToken
+	}
+	return ""
+}
+
+func (x *SetFleetLoginRequest) GetExpireTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpireTime
+	}
+	return nil
+}
+
+func (x *SetFleetLoginRequest) GetScopes() []string {
+	if x != nil {
+		return x.Scopes
+	}
+	return nil
+}
+
+type SetFleetLoginResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Login         *FleetLogin            `protobuf:"bytes,1,opt,name=login,proto3" json:"login,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetFleetLoginResponse) Reset() {
+	*x = SetFleetLoginResponse{}
+	mi := &file_capgate_v1_fleets_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetFleetLoginResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetFleetLoginResponse) ProtoMessage() {}
+
+func (x *SetFleetLoginResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_capgate_v1_fleets_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetFleetLoginResponse.ProtoReflect.Descriptor instead.
+func (*SetFleetLoginResponse) Descriptor() ([]byte, []int) {
+	return file_capgate_v1_fleets_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *SetFleetLoginResponse) GetLogin() *FleetLogin {
+	if x != nil {
+		return x.Login
+	}
+	return nil
+}
+
+type DeleteFleetLoginRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Capability    string                 `protobuf:"bytes,1,opt,name=capability,proto3" json:"capability,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteFleetLoginRequest) Reset() {
+	*x = DeleteFleetLoginRequest{}
+	mi := &file_capgate_v1_fleets_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteFleetLoginRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteFleetLoginRequest) ProtoMessage() {}
+
+func (x *DeleteFleetLoginRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_capgate_v1_fleets_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteFleetLoginRequest.ProtoReflect.Descriptor instead.
+func (*DeleteFleetLoginRequest) Descriptor() ([]byte, []int) {
+	return file_capgate_v1_fleets_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *DeleteFleetLoginRequest) GetCapability() string {
+	if x != nil {
+		return x.Capability
+	}
+	return ""
+}
+
+type DeleteFleetLoginResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteFleetLoginResponse) Reset() {
+	*x = DeleteFleetLoginResponse{}
+	mi := &file_capgate_v1_fleets_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteFleetLoginResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteFleetLoginResponse) ProtoMessage() {}
+
+func (x *DeleteFleetLoginResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_capgate_v1_fleets_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteFleetLoginResponse.ProtoReflect.Descriptor instead.
+func (*DeleteFleetLoginResponse) Descriptor() ([]byte, []int) {
+	return file_capgate_v1_fleets_proto_rawDescGZIP(), []int{19}
+}
+
 var File_capgate_v1_fleets_proto protoreflect.FileDescriptor
 
 const file_capgate_v1_fleets_proto_rawDesc = "" +
@@ -1127,7 +1613,55 @@ const file_capgate_v1_fleets_proto_rawDesc = "" +
 	"capability\x12\x14\n" +
 	"\x05force\x18\x03 \x01(\bR\x05force\"L\n" +
 	"\x16UndrainBackendResponse\x122\n" +
-	"\abackend\x18\x01 \x01(\v2\x18.capgate.v1.BackendStateR\abackend2\x93\x04\n" +
+	"\abackend\x18\x01 \x01(\v2\x18.capgate.v1.BackendStateR\abackend\"\xc4\x03\n" +
+	"\n" +
+	"FleetLogin\x12$\n" +
+	"\n" +
+	"capability\x18\x01 \x01(\tB\x04\xe2A\x01\x02R\n" +
+	"capability\x12\x1a\n" +
+	"\x05state\x18\x02 \x01(\tB\x04\xe2A\x01\x02R\x05state\x12\x18\n" +
+	"\aproblem\x18\x03 \x01(\tR\aproblem\x12\x16\n" +
+	"\x03url\x18\x04 \x01(\tB\x04\xe2A\x01\x02R\x03url\x12\x16\n" +
+	"\x06issuer\x18\x05 \x01(\tR\x06issuer\x12\x1b\n" +
+	"\tclient_id\x18\x06 \x01(\tR\bclientId\x12\x16\n" +
+	"\x06scopes\x18\a \x03(\tR\x06scopes\x12!\n" +
+	"\fmetadata_url\x18\b \x01(\tR\vmetadataUrl\x12%\n" +
+	"\x0egranted_scopes\x18\t \x03(\tR\rgrantedScopes\x12\x15\n" +
+	"\x06set_by\x18\n" +
+	" \x01(\tR\x05setBy\x125\n" +
+	"\bset_time\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\asetTime\x12;\n" +
+	"\vexpire_time\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"expireTime\x12 \n" +
+	"\vrefreshable\x18\r \x01(\bR\vrefreshable\"6\n" +
+	"\x14GetFleetLoginRequest\x12\x1e\n" +
+	"\n" +
+	"capability\x18\x01 \x01(\tR\n" +
+	"capability\"E\n" +
+	"\x15GetFleetLoginResponse\x12,\n" +
+	"\x05login\x18\x01 \x01(\v2\x16.capgate.v1.FleetLoginR\x05login\"\xe5\x02\n" +
+	"\x14SetFleetLoginRequest\x12\x1e\n" +
+	"\n" +
+	"capability\x18\x01 \x01(\tR\n" +
+	"capability\x12\x10\n" +
+	"\x03url\x18\x02 \x01(\tR\x03url\x12\x1b\n" +
+	"\tclient_id\x18\x03 \x01(\tR\bclientId\x12#\n" +
+	"\rclient_secret\x18\x04 \x01(\tR\fclientSecret\x12\x1b\n" +
+	"\ttoken_url\x18\x05 \x01(\tR\btokenUrl\x12\x1f\n" +
+	"\vauth_method\x18\x06 \x01(\tR\n" +
+	"authMethod\x12!\n" +
+	"\faccess_token\x18\a \x01(\tR\vaccessToken\x12#\n" +
+	"\rrefresh_token\x18\b \x01(\tR\frefreshToken\x12;\n" +
+	"\vexpire_time\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"expireTime\x12\x16\n" +
+	"\x06scopes\x18\n" +
+	" \x03(\tR\x06scopes\"E\n" +
+	"\x15SetFleetLoginResponse\x12,\n" +
+	"\x05login\x18\x01 \x01(\v2\x16.capgate.v1.FleetLoginR\x05login\"9\n" +
+	"\x17DeleteFleetLoginRequest\x12\x1e\n" +
+	"\n" +
+	"capability\x18\x01 \x01(\tR\n" +
+	"capability\"\x1a\n" +
+	"\x18DeleteFleetLoginResponse2\xbf\a\n" +
 	"\x06Fleets\x12g\n" +
 	"\n" +
 	"ListFleets\x12\x1d.capgate.v1.ListFleetsRequest\x1a\x1e.capgate.v1.ListFleetsResponse\"\x1a\xf2\x8d\x1a\x04\b\x01\x10\x01\x82\xd3\xe4\x93\x02\f\x12\n" +
@@ -1135,7 +1669,10 @@ const file_capgate_v1_fleets_proto_rawDesc = "" +
 	"\n" +
 	"GetBackend\x12\x1d.capgate.v1.GetBackendRequest\x1a\x1e.capgate.v1.GetBackendResponse\"/\xf2\x8d\x1a\x04\b\x01\x10\x01\x82\xd3\xe4\x93\x02!b\abackend\x12\x16/v1/backends/{addr=**}\x12\x8b\x01\n" +
 	"\fDrainBackend\x12\x1f.capgate.v1.DrainBackendRequest\x1a .capgate.v1.DrainBackendResponse\"8\xf2\x8d\x1a\x04\b\x02\x10\x01\x82\xd3\xe4\x93\x02*:\x01*b\abackend\"\x1c/v1/backends/{addr=**}:drain\x12\x93\x01\n" +
-	"\x0eUndrainBackend\x12!.capgate.v1.UndrainBackendRequest\x1a\".capgate.v1.UndrainBackendResponse\":\xf2\x8d\x1a\x04\b\x02\x10\x01\x82\xd3\xe4\x93\x02,:\x01*b\abackend\"\x1e/v1/backends/{addr=**}:undrainB7Z5github.com/capgate/capgate/proto/capgate/v1;capgatepbb\x06proto3"
+	"\x0eUndrainBackend\x12!.capgate.v1.UndrainBackendRequest\x1a\".capgate.v1.UndrainBackendResponse\":\xf2\x8d\x1a\x04\b\x02\x10\x01\x82\xd3\xe4\x93\x02,:\x01*b\abackend\"\x1e/v1/backends/{addr=**}:undrain\x12\x8a\x01\n" +
+	"\rGetFleetLogin\x12 .capgate.v1.GetFleetLoginRequest\x1a!.capgate.v1.GetFleetLoginResponse\"4\xf2\x8d\x1a\x04\b\x01\x10\x01\x82\xd3\xe4\x93\x02&b\x05login\x12\x1d/v1/fleets/{capability}/login\x12\x8d\x01\n" +
+	"\rSetFleetLogin\x12 .capgate.v1.SetFleetLoginRequest\x1a!.capgate.v1.SetFleetLoginResponse\"7\xf2\x8d\x1a\x04\b\x04\x10\x01\x82\xd3\xe4\x93\x02):\x01*b\x05login\x1a\x1d/v1/fleets/{capability}/login\x12\x8c\x01\n" +
+	"\x10DeleteFleetLogin\x12#.capgate.v1.DeleteFleetLoginRequest\x1a$.capgate.v1.DeleteFleetLoginResponse\"-\xf2\x8d\x1a\x04\b\x04\x10\x01\x82\xd3\xe4\x93\x02\x1f*\x1d/v1/fleets/{capability}/loginB7Z5github.com/capgate/capgate/proto/capgate/v1;capgatepbb\x06proto3"
 
 var (
 	file_capgate_v1_fleets_proto_rawDescOnce sync.Once
@@ -1149,47 +1686,65 @@ func file_capgate_v1_fleets_proto_rawDescGZIP() []byte {
 	return file_capgate_v1_fleets_proto_rawDescData
 }
 
-var file_capgate_v1_fleets_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_capgate_v1_fleets_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_capgate_v1_fleets_proto_goTypes = []any{
-	(*RespondingReplica)(nil),      // 0: capgate.v1.RespondingReplica
-	(*Fleet)(nil),                  // 1: capgate.v1.Fleet
-	(*Backend)(nil),                // 2: capgate.v1.Backend
-	(*BackendState)(nil),           // 3: capgate.v1.BackendState
-	(*DrainState)(nil),             // 4: capgate.v1.DrainState
-	(*ListFleetsRequest)(nil),      // 5: capgate.v1.ListFleetsRequest
-	(*ListFleetsResponse)(nil),     // 6: capgate.v1.ListFleetsResponse
-	(*GetBackendRequest)(nil),      // 7: capgate.v1.GetBackendRequest
-	(*GetBackendResponse)(nil),     // 8: capgate.v1.GetBackendResponse
-	(*DrainBackendRequest)(nil),    // 9: capgate.v1.DrainBackendRequest
-	(*DrainBackendResponse)(nil),   // 10: capgate.v1.DrainBackendResponse
-	(*UndrainBackendRequest)(nil),  // 11: capgate.v1.UndrainBackendRequest
-	(*UndrainBackendResponse)(nil), // 12: capgate.v1.UndrainBackendResponse
-	(*timestamppb.Timestamp)(nil),  // 13: google.protobuf.Timestamp
+	(*RespondingReplica)(nil),        // 0: capgate.v1.RespondingReplica
+	(*Fleet)(nil),                    // 1: capgate.v1.Fleet
+	(*Backend)(nil),                  // 2: capgate.v1.Backend
+	(*BackendState)(nil),             // 3: capgate.v1.BackendState
+	(*DrainState)(nil),               // 4: capgate.v1.DrainState
+	(*ListFleetsRequest)(nil),        // 5: capgate.v1.ListFleetsRequest
+	(*ListFleetsResponse)(nil),       // 6: capgate.v1.ListFleetsResponse
+	(*GetBackendRequest)(nil),        // 7: capgate.v1.GetBackendRequest
+	(*GetBackendResponse)(nil),       // 8: capgate.v1.GetBackendResponse
+	(*DrainBackendRequest)(nil),      // 9: capgate.v1.DrainBackendRequest
+	(*DrainBackendResponse)(nil),     // 10: capgate.v1.DrainBackendResponse
+	(*UndrainBackendRequest)(nil),    // 11: capgate.v1.UndrainBackendRequest
+	(*UndrainBackendResponse)(nil),   // 12: capgate.v1.UndrainBackendResponse
+	(*FleetLogin)(nil),               // 13: capgate.v1.FleetLogin
+	(*GetFleetLoginRequest)(nil),     // 14: capgate.v1.GetFleetLoginRequest
+	(*GetFleetLoginResponse)(nil),    // 15: capgate.v1.GetFleetLoginResponse
+	(*SetFleetLoginRequest)(nil),     // 16: capgate.v1.SetFleetLoginRequest
+	(*SetFleetLoginResponse)(nil),    // 17: capgate.v1.SetFleetLoginResponse
+	(*DeleteFleetLoginRequest)(nil),  // 18: capgate.v1.DeleteFleetLoginRequest
+	(*DeleteFleetLoginResponse)(nil), // 19: capgate.v1.DeleteFleetLoginResponse
+	(*timestamppb.Timestamp)(nil),    // 20: google.protobuf.Timestamp
 }
 var file_capgate_v1_fleets_proto_depIdxs = []int32{
 	2,  // 0: capgate.v1.Fleet.backends:type_name -> capgate.v1.Backend
-	13, // 1: capgate.v1.Fleet.update_time:type_name -> google.protobuf.Timestamp
-	13, // 2: capgate.v1.Backend.since:type_name -> google.protobuf.Timestamp
+	20, // 1: capgate.v1.Fleet.update_time:type_name -> google.protobuf.Timestamp
+	20, // 2: capgate.v1.Backend.since:type_name -> google.protobuf.Timestamp
 	4,  // 3: capgate.v1.BackendState.drains:type_name -> capgate.v1.DrainState
-	13, // 4: capgate.v1.DrainState.since:type_name -> google.protobuf.Timestamp
+	20, // 4: capgate.v1.DrainState.since:type_name -> google.protobuf.Timestamp
 	0,  // 5: capgate.v1.ListFleetsResponse.gateway:type_name -> capgate.v1.RespondingReplica
 	1,  // 6: capgate.v1.ListFleetsResponse.fleets:type_name -> capgate.v1.Fleet
 	3,  // 7: capgate.v1.GetBackendResponse.backend:type_name -> capgate.v1.BackendState
 	3,  // 8: capgate.v1.DrainBackendResponse.backend:type_name -> capgate.v1.BackendState
 	3,  // 9: capgate.v1.UndrainBackendResponse.backend:type_name -> capgate.v1.BackendState
-	5,  // 10: capgate.v1.Fleets.ListFleets:input_type -> capgate.v1.ListFleetsRequest
-	7,  // 11: capgate.v1.Fleets.GetBackend:input_type -> capgate.v1.GetBackendRequest
-	9,  // 12: capgate.v1.Fleets.DrainBackend:input_type -> capgate.v1.DrainBackendRequest
-	11, // 13: capgate.v1.Fleets.UndrainBackend:input_type -> capgate.v1.UndrainBackendRequest
-	6,  // 14: capgate.v1.Fleets.ListFleets:output_type -> capgate.v1.ListFleetsResponse
-	8,  // 15: capgate.v1.Fleets.GetBackend:output_type -> capgate.v1.GetBackendResponse
-	10, // 16: capgate.v1.Fleets.DrainBackend:output_type -> capgate.v1.DrainBackendResponse
-	12, // 17: capgate.v1.Fleets.UndrainBackend:output_type -> capgate.v1.UndrainBackendResponse
-	14, // [14:18] is the sub-list for method output_type
-	10, // [10:14] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	20, // 10: capgate.v1.FleetLogin.set_time:type_name -> google.protobuf.Timestamp
+	20, // 11: capgate.v1.FleetLogin.expire_time:type_name -> google.protobuf.Timestamp
+	13, // 12: capgate.v1.GetFleetLoginResponse.login:type_name -> capgate.v1.FleetLogin
+	20, // 13: capgate.v1.SetFleetLoginRequest.expire_time:type_name -> google.protobuf.Timestamp
+	13, // 14: capgate.v1.SetFleetLoginResponse.login:type_name -> capgate.v1.FleetLogin
+	5,  // 15: capgate.v1.Fleets.ListFleets:input_type -> capgate.v1.ListFleetsRequest
+	7,  // 16: capgate.v1.Fleets.GetBackend:input_type -> capgate.v1.GetBackendRequest
+	9,  // 17: capgate.v1.Fleets.DrainBackend:input_type -> capgate.v1.DrainBackendRequest
+	11, // 18: capgate.v1.Fleets.UndrainBackend:input_type -> capgate.v1.UndrainBackendRequest
+	14, // 19: capgate.v1.Fleets.GetFleetLogin:input_type -> capgate.v1.GetFleetLoginRequest
+	16, // 20: capgate.v1.Fleets.SetFleetLogin:input_type -> capgate.v1.SetFleetLoginRequest
+	18, // 21: capgate.v1.Fleets.DeleteFleetLogin:input_type -> capgate.v1.DeleteFleetLoginRequest
+	6,  // 22: capgate.v1.Fleets.ListFleets:output_type -> capgate.v1.ListFleetsResponse
+	8,  // 23: capgate.v1.Fleets.GetBackend:output_type -> capgate.v1.GetBackendResponse
+	10, // 24: capgate.v1.Fleets.DrainBackend:output_type -> capgate.v1.DrainBackendResponse
+	12, // 25: capgate.v1.Fleets.UndrainBackend:output_type -> capgate.v1.UndrainBackendResponse
+	15, // 26: capgate.v1.Fleets.GetFleetLogin:output_type -> capgate.v1.GetFleetLoginResponse
+	17, // 27: capgate.v1.Fleets.SetFleetLogin:output_type -> capgate.v1.SetFleetLoginResponse
+	19, // 28: capgate.v1.Fleets.DeleteFleetLogin:output_type -> capgate.v1.DeleteFleetLoginResponse
+	22, // [22:29] is the sub-list for method output_type
+	15, // [15:22] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_capgate_v1_fleets_proto_init() }
@@ -1204,7 +1759,7 @@ func file_capgate_v1_fleets_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_capgate_v1_fleets_proto_rawDesc), len(file_capgate_v1_fleets_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   13,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -213,6 +213,129 @@ func local_request_Fleets_UndrainBackend_0(ctx context.Context, marshaler runtim
 	return msg, metadata, err
 }
 
+func request_Fleets_GetFleetLogin_0(ctx context.Context, marshaler runtime.Marshaler, client FleetsClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq GetFleetLoginRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["capability"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "capability")
+	}
+	protoReq.Capability, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "capability", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.GetFleetLogin(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_Fleets_GetFleetLogin_0(ctx context.Context, marshaler runtime.Marshaler, server FleetsServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq GetFleetLoginRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["capability"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "capability")
+	}
+	protoReq.Capability, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "capability", err)
+	}
+	msg, err := server.GetFleetLogin(ctx, &protoReq)
+	return msg, metadata, err
+}
+
+func request_Fleets_SetFleetLogin_0(ctx context.Context, marshaler runtime.Marshaler, client FleetsClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq SetFleetLoginRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	val, ok := pathParams["capability"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "capability")
+	}
+	protoReq.Capability, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "capability", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.SetFleetLogin(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_Fleets_SetFleetLogin_0(ctx context.Context, marshaler runtime.Marshaler, server FleetsServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq SetFleetLoginRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	val, ok := pathParams["capability"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "capability")
+	}
+	protoReq.Capability, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "capability", err)
+	}
+	msg, err := server.SetFleetLogin(ctx, &protoReq)
+	return msg, metadata, err
+}
+
+func request_Fleets_DeleteFleetLogin_0(ctx context.Context, marshaler runtime.Marshaler, client FleetsClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq DeleteFleetLoginRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["capability"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "capability")
+	}
+	protoReq.Capability, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "capability", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.DeleteFleetLogin(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_Fleets_DeleteFleetLogin_0(ctx context.Context, marshaler runtime.Marshaler, server FleetsServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq DeleteFleetLoginRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["capability"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "capability")
+	}
+	protoReq.Capability, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "capability", err)
+	}
+	msg, err := server.DeleteFleetLogin(ctx, &protoReq)
+	return msg, metadata, err
+}
+
 // RegisterFleetsHandlerServer registers the http handlers for service Fleets to "mux".
 // UnaryRPC     :call FleetsServer directly.
 // StreamingRPC :currently unsupported pending https://github.com/grpc/grpc-go/issues/906.
@@ -298,6 +421,66 @@ func RegisterFleetsHandlerServer(ctx context.Context, mux *runtime.ServeMux, ser
 			return
 		}
 		forward_Fleets_UndrainBackend_0(annotatedContext, mux, outboundMarshaler, w, req, response_Fleets_UndrainBackend_0{resp.(*UndrainBackendResponse)}, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodGet, pattern_Fleets_GetFleetLogin_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/capgate.v1.Fleets/GetFleetLogin", runtime.WithHTTPPathPattern("/v1/fleets/{capability}/login"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_Fleets_GetFleetLogin_0(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_Fleets_GetFleetLogin_0(annotatedContext, mux, outboundMarshaler, w, req, response_Fleets_GetFleetLogin_0{resp.(*GetFleetLoginResponse)}, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodPut, pattern_Fleets_SetFleetLogin_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/capgate.v1.Fleets/SetFleetLogin", runtime.WithHTTPPathPattern("/v1/fleets/{capability}/login"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_Fleets_SetFleetLogin_0(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_Fleets_SetFleetLogin_0(annotatedContext, mux, outboundMarshaler, w, req, response_Fleets_SetFleetLogin_0{resp.(*SetFleetLoginResponse)}, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodDelete, pattern_Fleets_DeleteFleetLogin_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/capgate.v1.Fleets/DeleteFleetLogin", runtime.WithHTTPPathPattern("/v1/fleets/{capability}/login"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_Fleets_DeleteFleetLogin_0(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_Fleets_DeleteFleetLogin_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
 
 	return nil
@@ -407,6 +590,57 @@ func RegisterFleetsHandlerClient(ctx context.Context, mux *runtime.ServeMux, cli
 		}
 		forward_Fleets_UndrainBackend_0(annotatedContext, mux, outboundMarshaler, w, req, response_Fleets_UndrainBackend_0{resp.(*UndrainBackendResponse)}, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodGet, pattern_Fleets_GetFleetLogin_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/capgate.v1.Fleets/GetFleetLogin", runtime.WithHTTPPathPattern("/v1/fleets/{capability}/login"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_Fleets_GetFleetLogin_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_Fleets_GetFleetLogin_0(annotatedContext, mux, outboundMarshaler, w, req, response_Fleets_GetFleetLogin_0{resp.(*GetFleetLoginResponse)}, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodPut, pattern_Fleets_SetFleetLogin_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/capgate.v1.Fleets/SetFleetLogin", runtime.WithHTTPPathPattern("/v1/fleets/{capability}/login"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_Fleets_SetFleetLogin_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_Fleets_SetFleetLogin_0(annotatedContext, mux, outboundMarshaler, w, req, response_Fleets_SetFleetLogin_0{resp.(*SetFleetLoginResponse)}, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodDelete, pattern_Fleets_DeleteFleetLogin_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/capgate.v1.Fleets/DeleteFleetLogin", runtime.WithHTTPPathPattern("/v1/fleets/{capability}/login"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_Fleets_DeleteFleetLogin_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_Fleets_DeleteFleetLogin_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
 	return nil
 }
 
@@ -437,16 +671,40 @@ func (m response_Fleets_UndrainBackend_0) XXX_ResponseBody() interface{} {
 	return response.Backend
 }
 
+type response_Fleets_GetFleetLogin_0 struct {
+	*GetFleetLoginResponse
+}
+
+func (m response_Fleets_GetFleetLogin_0) XXX_ResponseBody() interface{} {
+	response := m.GetFleetLoginResponse
+	return response.Login
+}
+
+type response_Fleets_SetFleetLogin_0 struct {
+	*SetFleetLoginResponse
+}
+
+func (m response_Fleets_SetFleetLogin_0) XXX_ResponseBody() interface{} {
+	response := m.SetFleetLoginResponse
+	return response.Login
+}
+
 var (
-	pattern_Fleets_ListFleets_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "fleets"}, ""))
-	pattern_Fleets_GetBackend_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 3, 0, 4, 1, 5, 2}, []string{"v1", "backends", "addr"}, ""))
-	pattern_Fleets_DrainBackend_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 3, 0, 4, 1, 5, 2}, []string{"v1", "backends", "addr"}, "drain"))
-	pattern_Fleets_UndrainBackend_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 3, 0, 4, 1, 5, 2}, []string{"v1", "backends", "addr"}, "undrain"))
+	pattern_Fleets_ListFleets_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "fleets"}, ""))
+	pattern_Fleets_GetBackend_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 3, 0, 4, 1, 5, 2}, []string{"v1", "backends", "addr"}, ""))
+	pattern_Fleets_DrainBackend_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 3, 0, 4, 1, 5, 2}, []string{"v1", "backends", "addr"}, "drain"))
+	pattern_Fleets_UndrainBackend_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 3, 0, 4, 1, 5, 2}, []string{"v1", "backends", "addr"}, "undrain"))
+	pattern_Fleets_GetFleetLogin_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"v1", "fleets", "capability", "login"}, ""))
+	pattern_Fleets_SetFleetLogin_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"v1", "fleets", "capability", "login"}, ""))
+	pattern_Fleets_DeleteFleetLogin_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"v1", "fleets", "capability", "login"}, ""))
 )
 
 var (
-	forward_Fleets_ListFleets_0     = runtime.ForwardResponseMessage
-	forward_Fleets_GetBackend_0     = runtime.ForwardResponseMessage
-	forward_Fleets_DrainBackend_0   = runtime.ForwardResponseMessage
-	forward_Fleets_UndrainBackend_0 = runtime.ForwardResponseMessage
+	forward_Fleets_ListFleets_0       = runtime.ForwardResponseMessage
+	forward_Fleets_GetBackend_0       = runtime.ForwardResponseMessage
+	forward_Fleets_DrainBackend_0     = runtime.ForwardResponseMessage
+	forward_Fleets_UndrainBackend_0   = runtime.ForwardResponseMessage
+	forward_Fleets_GetFleetLogin_0    = runtime.ForwardResponseMessage
+	forward_Fleets_SetFleetLogin_0    = runtime.ForwardResponseMessage
+	forward_Fleets_DeleteFleetLogin_0 = runtime.ForwardResponseMessage
 )

@@ -21,10 +21,13 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Fleets_ListFleets_FullMethodName     = "/capgate.v1.Fleets/ListFleets"
-	Fleets_GetBackend_FullMethodName     = "/capgate.v1.Fleets/GetBackend"
-	Fleets_DrainBackend_FullMethodName   = "/capgate.v1.Fleets/DrainBackend"
-	Fleets_UndrainBackend_FullMethodName = "/capgate.v1.Fleets/UndrainBackend"
+	Fleets_ListFleets_FullMethodName       = "/capgate.v1.Fleets/ListFleets"
+	Fleets_GetBackend_FullMethodName       = "/capgate.v1.Fleets/GetBackend"
+	Fleets_DrainBackend_FullMethodName     = "/capgate.v1.Fleets/DrainBackend"
+	Fleets_UndrainBackend_FullMethodName   = "/capgate.v1.Fleets/UndrainBackend"
+	Fleets_GetFleetLogin_FullMethodName    = "/capgate.v1.Fleets/GetFleetLogin"
+	Fleets_SetFleetLogin_FullMethodName    = "/capgate.v1.Fleets/SetFleetLogin"
+	Fleets_DeleteFleetLogin_FullMethodName = "/capgate.v1.Fleets/DeleteFleetLogin"
 )
 
 // FleetsClient is the client API for Fleets service.
@@ -42,6 +45,16 @@ type FleetsClient interface {
 	DrainBackend(ctx context.Context, in *DrainBackendRequest, opts ...grpc.CallOption) (*DrainBackendResponse, error)
 	// Sends calls to a drained backend again.
 	UndrainBackend(ctx context.Context, in *UndrainBackendRequest, opts ...grpc.CallOption) (*UndrainBackendResponse, error)
+	// Returns the login of a fleet of MCP servers with oauth.grant: authorization_code. NOT_FOUND (FLEET_LOGIN_UNKNOWN) if
+	// the fleet has no such settings.
+	GetFleetLogin(ctx context.Context, in *GetFleetLoginRequest, opts ...grpc.CallOption) (*GetFleetLoginResponse, error)
+	// Logs a fleet in with the tokens that an operator got from the authorization server, as capgate fleets login does. No
+	// method returns them. INVALID_ARGUMENT (FLEET_LOGIN_INVALID), with the field in the metadata. FAILED_PRECONDITION
+	// (FLEET_LOGIN_URL) if the URL of the fleet's server is another one now.
+	SetFleetLogin(ctx context.Context, in *SetFleetLoginRequest, opts ...grpc.CallOption) (*SetFleetLoginResponse, error)
+	// Deletes the login of a fleet. The tokens stay valid at the authorization server. NOT_FOUND (FLEET_LOGIN_UNKNOWN) if
+	// there is none.
+	DeleteFleetLogin(ctx context.Context, in *DeleteFleetLoginRequest, opts ...grpc.CallOption) (*DeleteFleetLoginResponse, error)
 }
 
 type fleetsClient struct {
@@ -92,6 +105,36 @@ func (c *fleetsClient) UndrainBackend(ctx context.Context, in *UndrainBackendReq
 	return out, nil
 }
 
+func (c *fleetsClient) GetFleetLogin(ctx context.Context, in *GetFleetLoginRequest, opts ...grpc.CallOption) (*GetFleetLoginResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetFleetLoginResponse)
+	err := c.cc.Invoke(ctx, Fleets_GetFleetLogin_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fleetsClient) SetFleetLogin(ctx context.Context, in *SetFleetLoginRequest, opts ...grpc.CallOption) (*SetFleetLoginResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SetFleetLoginResponse)
+	err := c.cc.Invoke(ctx, Fleets_SetFleetLogin_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fleetsClient) DeleteFleetLogin(ctx context.Context, in *DeleteFleetLoginRequest, opts ...grpc.CallOption) (*DeleteFleetLoginResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DeleteFleetLoginResponse)
+	err := c.cc.Invoke(ctx, Fleets_DeleteFleetLogin_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // FleetsServer is the server API for Fleets service.
 // All implementations must embed UnimplementedFleetsServer
 // for forward compatibility.
@@ -107,6 +150,16 @@ type FleetsServer interface {
 	DrainBackend(context.Context, *DrainBackendRequest) (*DrainBackendResponse, error)
 	// Sends calls to a drained backend again.
 	UndrainBackend(context.Context, *UndrainBackendRequest) (*UndrainBackendResponse, error)
+	// Returns the login of a fleet of MCP servers with oauth.grant: authorization_code. NOT_FOUND (FLEET_LOGIN_UNKNOWN) if
+	// the fleet has no such settings.
+	GetFleetLogin(context.Context, *GetFleetLoginRequest) (*GetFleetLoginResponse, error)
+	// Logs a fleet in with the tokens that an operator got from the authorization server, as capgate fleets login does. No
+	// method returns them. INVALID_ARGUMENT (FLEET_LOGIN_INVALID), with the field in the metadata. FAILED_PRECONDITION
+	// (FLEET_LOGIN_URL) if the URL of the fleet's server is another one now.
+	SetFleetLogin(context.Context, *SetFleetLoginRequest) (*SetFleetLoginResponse, error)
+	// Deletes the login of a fleet. The tokens stay valid at the authorization server. NOT_FOUND (FLEET_LOGIN_UNKNOWN) if
+	// there is none.
+	DeleteFleetLogin(context.Context, *DeleteFleetLoginRequest) (*DeleteFleetLoginResponse, error)
 	mustEmbedUnimplementedFleetsServer()
 }
 
@@ -128,6 +181,15 @@ func (UnimplementedFleetsServer) DrainBackend(context.Context, *DrainBackendRequ
 }
 func (UnimplementedFleetsServer) UndrainBackend(context.Context, *UndrainBackendRequest) (*UndrainBackendResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method UndrainBackend not implemented")
+}
+func (UnimplementedFleetsServer) GetFleetLogin(context.Context, *GetFleetLoginRequest) (*GetFleetLoginResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetFleetLogin not implemented")
+}
+func (UnimplementedFleetsServer) SetFleetLogin(context.Context, *SetFleetLoginRequest) (*SetFleetLoginResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SetFleetLogin not implemented")
+}
+func (UnimplementedFleetsServer) DeleteFleetLogin(context.Context, *DeleteFleetLoginRequest) (*DeleteFleetLoginResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DeleteFleetLogin not implemented")
 }
 func (UnimplementedFleetsServer) mustEmbedUnimplementedFleetsServer() {}
 func (UnimplementedFleetsServer) testEmbeddedByValue()                {}
@@ -222,6 +284,60 @@ func _Fleets_UndrainBackend_Handler(srv interface{}, ctx context.Context, dec fu
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Fleets_GetFleetLogin_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetFleetLoginRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetsServer).GetFleetLogin(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Fleets_GetFleetLogin_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetsServer).GetFleetLogin(ctx, req.(*GetFleetLoginRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Fleets_SetFleetLogin_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SetFleetLoginRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetsServer).SetFleetLogin(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Fleets_SetFleetLogin_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetsServer).SetFleetLogin(ctx, req.(*SetFleetLoginRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Fleets_DeleteFleetLogin_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DeleteFleetLoginRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetsServer).DeleteFleetLogin(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Fleets_DeleteFleetLogin_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetsServer).DeleteFleetLogin(ctx, req.(*DeleteFleetLoginRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Fleets_ServiceDesc is the grpc.ServiceDesc for Fleets service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -244,6 +360,18 @@ var Fleets_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "UndrainBackend",
 			Handler:    _Fleets_UndrainBackend_Handler,
+		},
+		{
+			MethodName: "GetFleetLogin",
+			Handler:    _Fleets_GetFleetLogin_Handler,
+		},
+		{
+			MethodName: "SetFleetLogin",
+			Handler:    _Fleets_SetFleetLogin_Handler,
+		},
+		{
+			MethodName: "DeleteFleetLogin",
+			Handler:    _Fleets_DeleteFleetLogin_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
