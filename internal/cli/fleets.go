@@ -108,7 +108,8 @@ func (c *fleetsCommand) authorize(ctx context.Context, l *capgatepb.FleetLogin) 
 	defer func() { _ = ln.Close() }()
 	by := httpclient.New(httpclient.Config{Name: "capgate-cli", Timeout: requestTimeout, Handshake: connectTimeout,
 		Proxy: http.ProxyFromEnvironment, Compression: true})
-	by.Transport = encrypted{by.Transport}
+	sends := &encrypted{RoundTripper: by.Transport}
+	by.Transport = sends
 	request := &capgatepb.SetFleetLoginRequest{Capability: l.GetCapability(), Url: l.GetUrl()}
 	config := &auth.AuthorizationCodeHandlerConfig{Client: by, RequestRefreshToken: true,
 		RedirectURL: "http://" + ln.Addr().String() + "/"}
@@ -118,7 +119,8 @@ func (c *fleetsCommand) authorize(ctx context.Context, l *capgatepb.FleetLogin) 
 	config.AuthorizationCodeFetcher = func(
 		ctx context.Context, args *auth.AuthorizationArgs,
 	) (*auth.AuthorizationResult, error) {
-		if err := checkIssuer(ctx, by, l.GetIssuer(), args.URL); err != nil {
+		var err error
+		if sends.token, err = checkIssuer(ctx, by, l.GetIssuer(), args.URL); err != nil {
 			return nil, err
 		}
 		return c.browse(ctx, ln, l.GetCapability(), args.URL)
@@ -188,21 +190,22 @@ func (c *fleetsCommand) browse(ctx context.Context, ln net.Listener, fleet, addr
 	return &auth.AuthorizationResult{Code: got.Get("code"), State: got.Get("state"), Iss: got.Get("iss")}, nil
 }
 
-// checkIssuer returns an error if a URL for the browser is not that of the configured authorization server.
-func checkIssuer(ctx context.Context, by *http.Client, issuer, address string) error {
+// checkIssuer returns the token endpoint of the configured authorization server, or an error if a URL for the browser
+// is not that server's.
+func checkIssuer(ctx context.Context, by *http.Client, issuer, address string) (token string, err error) {
 	if issuer == "" {
-		return nil
+		return "", nil
 	}
 	of, err := auth.GetAuthServerMetadata(ctx, issuer, by)
 	if err != nil || of == nil {
-		return errors.Join(errors.New("the configured issuer has no metadata"), err)
+		return "", errors.Join(errors.New("the configured issuer has no metadata"), err)
 	}
 	at, err := url.Parse(of.AuthorizationEndpoint)
 	to, wrong := url.Parse(address)
 	if err != nil || wrong != nil || at.Scheme != to.Scheme || at.Host != to.Host || at.Path != to.Path {
-		return fmt.Errorf("the server names another authorization server than the configured issuer %s", issuer)
+		return "", fmt.Errorf("the server names another authorization server than the configured issuer %s", issuer)
 	}
-	return nil
+	return of.TokenEndpoint, nil
 }
 
 // challengeFor returns the request and the response with which the server of a fleet requires a login.
@@ -220,16 +223,25 @@ func challengeFor(ctx context.Context, l *capgatepb.FleetLogin) (*http.Request, 
 	return at, resp, err
 }
 
-// encrypted rejects requests that cross a network in cleartext.
-type encrypted struct{ http.RoundTripper }
+// encrypted rejects requests that cross a network in cleartext, and codes for another token endpoint than token.
+type encrypted struct {
+	http.RoundTripper
+	token string // URL; "" means any
+}
 
 // RoundTrip implements http.RoundTripper.
-func (e encrypted) RoundTrip(r *http.Request) (*http.Response, error) {
-	if weburl.IsCleartext(r.URL) {
-		if r.Body != nil {
-			_ = r.Body.Close()
-		}
-		return nil, fmt.Errorf("%s is cleartext HTTP", r.URL.Host)
+func (e *encrypted) RoundTrip(r *http.Request) (*http.Response, error) {
+	var err error
+	switch {
+	case weburl.IsCleartext(r.URL):
+		err = fmt.Errorf("%s is cleartext HTTP", r.URL.Host)
+	case e.token != "" && r.Method == http.MethodPost && r.URL.String() != e.token:
+		err = fmt.Errorf("%s is not the token endpoint of the configured issuer", r.URL.Redacted())
+	default:
+		return e.RoundTripper.RoundTrip(r)
 	}
-	return e.RoundTripper.RoundTrip(r)
+	if r.Body != nil {
+		_ = r.Body.Close()
+	}
+	return nil, err
 }

@@ -42,3 +42,17 @@ func TestOAuth(t *testing.T) {
 		}
 	}
 }
+
+// TestLoginsAreAtOneBackend: a fleet to which operators log in has one URL in the configuration.
+func TestLoginsAreAtOneBackend(t *testing.T) {
+	t.Parallel()
+	for _, backends := range []string{
+		"backends: ['https://h/mcp', 'https://i/mcp']", "discovery: {dns: {name: h.example.com, port: 80}}",
+	} {
+		_, err := config.Parse("f", []byte("fleets: [{capability: a, protocol: mcp, "+backends+
+			", mcp_server: {oauth: {grant: authorization_code}}}]"), protocols.Config()...)
+		if err == nil || !strings.Contains(err.Error(), "must be one URL, to which operators log in") {
+			t.Errorf("%s: %v", backends, err)
+		}
+	}
+}
