@@ -57,15 +57,18 @@ func TestCodesAreForTheIssuer(t *testing.T) {
 }
 
 // consent is a browser whose user consents: it calls the redirect URI of each printed URL with a code.
+// Before, a page of another origin does so, which does not know the state.
 func consent(printed io.Reader) {
 	for lines := bufio.NewScanner(printed); lines.Scan(); {
 		u, err := url.Parse(strings.TrimSpace(lines.Text()))
 		if err != nil || u.Host == "" {
 			continue
 		}
-		with := url.Values{"code": {"c0de"}, "state": {u.Query().Get("state")}}
-		if resp, err := clienttest.HTTP.Get(u.Query().Get("redirect_uri") + "?" + with.Encode()); err == nil {
-			_ = resp.Body.Close()
+		for _, state := range []string{"forged", u.Query().Get("state")} {
+			with := url.Values{"code": {"c0de"}, "state": {state}}
+			if resp, err := clienttest.HTTP.Get(u.Query().Get("redirect_uri") + "?" + with.Encode()); err == nil {
+				_ = resp.Body.Close()
+			}
 		}
 	}
 }
