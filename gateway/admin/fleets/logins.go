@@ -85,6 +85,8 @@ func refusedLogin(err error) *call.Refusal {
 	switch {
 	case errors.Is(err, logins.ErrUnknown), errors.Is(err, logins.ErrNone):
 		return &call.Refusal{Kind: call.NotFound, Reason: "FLEET_LOGIN_UNKNOWN", Message: err.Error()}
+	case errors.Is(err, logins.ErrClient):
+		return invalidLogin("client_id", "it must be the client_id of the fleet's oauth")
 	case errors.Is(err, logins.ErrURL):
 		return &call.Refusal{Kind: call.FailedPrecondition, Reason: "FLEET_LOGIN_URL", Message: err.Error()}
 	}

@@ -48,10 +48,21 @@ func (l *Logins) Set(fleets []Fleet) {
 	for i := range fleets {
 		one := before[fleets[i].Name]
 		if one == nil || !reflect.DeepEqual(one.of, fleets[i]) {
-			one = &Login{logins: l, of: fleets[i], bond: fleets[i].bond(), resets: map[*func()]struct{}{}}
+			one = l.login(fleets[i], one)
 		}
 		l.fleets[one.of.Name] = one
 	}
+}
+
+// login returns the login of a fleet whose settings have changed; before may be nil.
+func (l *Logins) login(of Fleet, before *Login) *Login {
+	one := &Login{logins: l, of: of, bond: of.bond(), resets: map[*func()]struct{}{}}
+	if before != nil && before.bond == one.bond {
+		before.mu.Lock()
+		defer before.mu.Unlock()
+		one.unsaved = before.unsaved
+	}
+	return one
 }
 
 // Of returns the login of a fleet; nil means that the fleet has no such settings.
@@ -88,6 +99,7 @@ func (l *Logins) changed(fleet string) {
 var (
 	ErrUnknown = errors.New("the fleet does not exist, or it has no oauth with grant: authorization_code")
 	ErrURL     = errors.New("the login is for another URL than that of the fleet's server")
+	ErrClient  = errors.New("the login is for another client_id than that of the fleet's oauth")
 	ErrNone    = errors.New("the fleet has no login")
 )
 
@@ -99,6 +111,8 @@ func (l *Logins) Put(ctx context.Context, fleet, url string, r *Record) error {
 		return ErrUnknown
 	case of.of.URL != url:
 		return ErrURL
+	case of.of.ClientID != "" && of.of.ClientID != r.ClientID:
+		return ErrClient
 	}
 	k, err := of.load(ctx)
 	if err != nil {

@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/oauth2"
 
 	"github.com/capgate/capgate/gateway/upstream/logins"
 	"github.com/capgate/capgate/gateway/upstream/oauth"
@@ -14,8 +17,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// TestUnsavedTokens: a refreshed token that cannot be stored is used by its replica, which stores it with the next
-// refresh.
+// TestUnsavedTokens: a refreshed token that cannot be stored is used by its replica, which stores it for the others when
+// that is possible.
 func TestUnsavedTokens(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
@@ -32,8 +35,125 @@ func TestUnsavedTokens(t *testing.T) {
 		t.Errorf("%q, then %q", of.AccessToken, again)
 	}
 	k.set(false)
+	other := open(redis.Open(t).Logins(), 1, fleet())
+	for _, l := range []*logins.Logins{l, other} {
+		if got := token(l, oauth.Refusal{}); got != "access-1" {
+			t.Error(got)
+		}
+	}
 	if issued, denied := a.counts(); issued != 1 || denied != 0 {
 		t.Errorf("%d refreshes, %d denied", issued, denied)
+	}
+}
+
+// TestUnsavedTokensOutliveAnEnd: a replica that refreshes with a used token, because the new one was not stored, does not
+// end the login.
+func TestUnsavedTokensOutliveAnEnd(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	redis := gatewaytest.StartRedis(t)
+	k := &kept{Store: redis.Open(t).Logins()}
+	l := open(k, 1, fleet())
+	put(t, l, a.record(-time.Minute))
+	k.set(true)
+	if got := token(l, oauth.Refusal{}); got != "access-1" {
+		t.Error(got)
+	}
+	other := open(free{redis.Open(t).Logins()}, 1, fleet())
+	if got := token(other, oauth.Refusal{}); !strings.Contains(got, "invalid_grant") {
+		t.Error(got)
+	}
+	k.set(false)
+	for _, l := range []*logins.Logins{l, other} {
+		if got := token(l, oauth.Refusal{}); got != "access-1" {
+			t.Error(got)
+		}
+	}
+}
+
+// free is a store whose leases are always free, as if that of another replica had expired.
+type free struct{ logins.Store }
+
+func (free) Lease(context.Context, string, string, string, time.Duration) (bool, error) {
+	return true, nil
+}
+
+// TestRefreshesGoToTheIssuer: with an issuer in the configuration, the refresh token and the secret go to its token
+// endpoint alone, whatever the login has.
+func TestRefreshesGoToTheIssuer(t *testing.T) {
+	t.Parallel()
+	a, evil := serve(t), serve(t)
+	f := fleet()
+	f.Issuer, f.ClientID, f.Secret = a.URL, "client", "secret"
+	l := open(gatewaytest.StartRedis(t).Open(t).Logins(), 1, f)
+	r := a.record(-time.Minute)
+	r.TokenURL = evil.URL + "/token"
+	put(t, l, r)
+	if got := token(l, oauth.Refusal{}); got != "access-1" {
+		t.Error(got)
+	}
+	if issued, denied := evil.counts(); issued+denied != 0 {
+		t.Error("the refresh token was sent to another authorization server")
+	}
+}
+
+// TestRefreshFailures: an error of the authorization server that another attempt may solve does not end the login, and a
+// token that is still valid is used. A refresh token is sent once, unless the response shows that it was not used.
+func TestRefreshFailures(t *testing.T) {
+	t.Parallel()
+	for name, of := range map[string]struct {
+		style oauth2.AuthStyle
+		fails func(r *http.Request) (status int, code string)
+		valid time.Duration
+		want  string
+		asks  int32
+	}{
+		"a wrong secret": {oauth2.AuthStyleInParams,
+			func(*http.Request) (int, string) { return http.StatusUnauthorized, "invalid_client" },
+			-time.Minute, "invalid_client", 1},
+		"a valid token": {oauth2.AuthStyleInParams,
+			func(*http.Request) (int, string) { return http.StatusServiceUnavailable, "" },
+			20 * time.Second, "access-0", 1},
+		"an unknown style, and no response": {oauth2.AuthStyleAutoDetect,
+			func(*http.Request) (int, string) { return http.StatusBadGateway, "" }, -time.Minute, "502", 1},
+		"an unknown style": {oauth2.AuthStyleAutoDetect, func(r *http.Request) (int, string) {
+			if _, _, basic := r.BasicAuth(); basic {
+				return http.StatusUnauthorized, "invalid_client"
+			}
+			return 0, ""
+		}, -time.Minute, "access-1", 2},
+		"a resource of another name": {oauth2.AuthStyleInParams, func(r *http.Request) (int, string) {
+			if r.PostForm.Get("resource") != "" {
+				return http.StatusBadRequest, "invalid_target"
+			}
+			r.PostForm.Set("resource", server)
+			return 0, ""
+		}, -time.Minute, "access-1", 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a, asks := serve(t), atomic.Int32{}
+			a.fails = func(w http.ResponseWriter, r *http.Request) bool {
+				asks.Add(1)
+				status, code := of.fails(r)
+				if status != 0 {
+					w.Header().Set("Content-Type", "application/json")
+					w.WriteHeader(status)
+					_, _ = fmt.Fprintf(w, `{"error": %q}`, code)
+				}
+				return status != 0
+			}
+			l := open(gatewaytest.StartRedis(t).Open(t).Logins(), 1, fleet())
+			r := a.record(of.valid)
+			r.AuthStyle = of.style
+			put(t, l, r)
+			if got := token(l, oauth.Refusal{}); !strings.Contains(got, of.want) || asks.Load() != of.asks {
+				t.Errorf("%s after %d requests", got, asks.Load())
+			}
+			if s := state(t, l); !s.Refreshable {
+				t.Errorf("%+v", s)
+			}
+		})
 	}
 }
 

@@ -11,7 +11,7 @@ var ErrChanged = errors.New("the login has changed meanwhile")
 
 // Stored is what is stored for a fleet.
 type Stored struct {
-	Bond      string // names what the login is for; a login for something else is deleted
+	Bond      string // names what the login is for
 	Version   string // changes with each write; "" means that there is no login
 	Value     []byte // encrypted; empty means that there is no login
 	Challenge []byte // encrypted: what the server requires of the next login
@@ -19,12 +19,13 @@ type Stored struct {
 
 // Store shares logins between replicas. Each method but Watch must end with its ctx.
 type Store interface {
-	// Read returns what is stored for a fleet and a bond. It deletes what is stored for another bond.
+	// Read returns what is stored for a fleet and a bond. What is stored for another bond remains: a replica may still
+	// have an earlier configuration.
 	Read(ctx context.Context, fleet, bond string) (Stored, error)
 	// Write stores a login with its challenge, unless another version than was is stored: then it returns ErrChanged.
 	// It ends the lease with that id. "" means any version, and any lease.
 	Write(ctx context.Context, fleet string, s Stored, was, lease string) error
-	// Challenge stores a challenge for a bond.
+	// Challenge stores a challenge for a bond, in place of that for another one.
 	Challenge(ctx context.Context, fleet, bond string, challenge []byte) error
 	// Lease gives the right to refresh the token of a version of a login to one id for a time. It reports whether id
 	// has it, and returns ErrChanged if another version is stored.

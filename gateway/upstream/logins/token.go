@@ -102,7 +102,12 @@ func (l *Login) Token(ctx context.Context, by *http.Client, refused oauth.Refusa
 	case !renews:
 		return nil, l.needed(k.problem(now))
 	}
-	return l.refresh(ctx, by, k.version)
+	usable := k.usable(now) && !rejected
+	token, err := l.refresh(ctx, by, k.version, !usable)
+	if err != nil && usable { // a later request repeats it
+		return k.token(), nil
+	}
+	return token, err
 }
 
 // problem returns why a login is needed.
@@ -138,14 +143,39 @@ func (l *Login) load(ctx context.Context) (*entry, error) {
 	if len(s.Challenge) > 0 {
 		open(keys, l.bond, "challenge", s.Challenge, &k.challenge)
 	}
+	return l.resave(ctx, k), nil
+}
+
+// resave stores a refreshed login that the store could not take before, and returns it. Otherwise it returns k.
+func (l *Login) resave(ctx context.Context, k *entry) *entry {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.unsaved != nil && l.unsaved.version == k.version {
-		k.Record = l.unsaved.Record
-	} else {
-		l.unsaved = nil
+	kept := l.unsaved
+	l.mu.Unlock()
+	if kept == nil {
+		return k
 	}
-	return k, nil
+	next, done := k, true
+	if kept.follows(k) {
+		next = &entry{Record: kept.Record, version: k.version, challenge: k.challenge}
+		version, err := l.write(ctx, kept.Record, k.challenge, k.version, "")
+		if done = err == nil; done {
+			next.version = version
+		}
+	}
+	if done {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.unsaved == kept {
+			l.unsaved = nil
+		}
+	}
+	return next
+}
+
+// follows reports whether an unsaved login is newer than a stored one: it is the refresh of that version, or another
+// replica has used the same refresh token after it.
+func (e *entry) follows(k *entry) bool {
+	return e.version == k.version || k.Record != nil && k.Refused != "" && k.At.Equal(e.At)
 }
 
 // note stores what the server requires of the next login, if that is new. ended reports whether the login has no other
@@ -184,8 +214,8 @@ func (l *Login) has(u *url.URL) bool {
 }
 
 // refresh refreshes the token of a version of the login, unless another replica has. A refresh token may be usable once
-// alone, so that one replica does it at a time.
-func (l *Login) refresh(ctx context.Context, by *http.Client, version string) (*oauth2.Token, error) {
+// alone, so that one replica does it at a time. waits sets whether to wait for that replica.
+func (l *Login) refresh(ctx context.Context, by *http.Client, version string, waits bool) (*oauth2.Token, error) {
 	lease := rand.Text()
 	wait := backoff.Backoff{First: 50 * time.Millisecond, Max: time.Second}
 	for {
@@ -203,7 +233,7 @@ func (l *Login) refresh(ctx context.Context, by *http.Client, version string) (*
 				return l.exchange(ctx, by, k, lease)
 			}
 			return l.result(k)
-		case !backoff.Sleep(ctx, backoff.Jitter(wait.Next(), 0.2)):
+		case !waits || !backoff.Sleep(ctx, backoff.Jitter(wait.Next(), 0.2)):
 			return nil, errors.New("another replica is refreshing the token; retry the call")
 		}
 	}
@@ -217,27 +247,24 @@ func (l *Login) result(k *entry) (*oauth2.Token, error) {
 	return k.token(), nil
 }
 
-// ends has the errors of an authorization server that no retry solves.
-var ends = map[string]bool{"invalid_grant": true, "invalid_client": true, "unauthorized_client": true}
-
 // exchange exchanges the refresh token for new tokens, and stores them.
 func (l *Login) exchange(ctx context.Context, by *http.Client, k *entry, lease string) (*oauth2.Token, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), exchangeTime)
 	defer cancel()
-	c := clientcredentials.Config{ClientID: k.ClientID, ClientSecret: cmp.Or(l.of.Secret, k.ClientSecret),
-		TokenURL: k.TokenURL, AuthStyle: k.AuthStyle, EndpointParams: url.Values{"grant_type": {"refresh_token"},
-			"refresh_token": {k.Refresh}, "resource": {l.of.URL}}}
-	token, err := c.Token(context.WithValue(ctx, oauth2.HTTPClient, by))
+	at, err := l.endpoint(ctx, by, k)
+	if err != nil {
+		return nil, err
+	}
+	token, err := l.request(ctx, by, k, at)
 	var next *Record
-	var failed *oauth2.RetrieveError
-	switch {
+	switch code := codeOf(err); {
 	case err == nil:
 		next, err = k.with(token, time.Now())
-	case errors.As(err, &failed) && ends[failed.ErrorCode]:
+	case code == "invalid_grant": // no retry helps
 		refused := *k.Record
-		refused.Access, refused.Refresh, refused.Refused = "", "", failed.ErrorCode
+		refused.Access, refused.Refresh, refused.Refused = "", "", code
 		next, err = &refused, nil
-		l.logins.Log.Warn("login of a fleet has ended", "fleet", l.of.Name, "error", failed.ErrorCode)
+		l.logins.Log.Warn("login of a fleet has ended", "fleet", l.of.Name, "error", code)
 	}
 	if err != nil {
 		return nil, oauth.WhyNoToken(err)
@@ -246,6 +273,52 @@ func (l *Login) exchange(ctx context.Context, by *http.Client, k *entry, lease s
 		return nil, err
 	}
 	return l.result(k)
+}
+
+// endpoint returns the URL of a refresh: that of the login, or of the issuer in the configuration, whatever the login
+// has.
+func (l *Login) endpoint(ctx context.Context, by *http.Client, k *entry) (string, error) {
+	if l.of.Issuer == "" {
+		return k.TokenURL, nil
+	}
+	of, err := oauth.AuthorizationServer(ctx, by, l.of.Issuer)
+	if err != nil {
+		return "", fmt.Errorf("the authorization server: %w", err)
+	}
+	return of.TokenEndpoint, nil
+}
+
+// request requests tokens with the refresh token.
+func (l *Login) request(ctx context.Context, by *http.Client, k *entry, at string) (*oauth2.Token, error) {
+	c := clientcredentials.Config{ClientID: k.ClientID, ClientSecret: cmp.Or(l.of.Secret, k.ClientSecret),
+		TokenURL: at, AuthStyle: k.AuthStyle, EndpointParams: url.Values{"grant_type": {"refresh_token"},
+			"refresh_token": {k.Refresh}, "resource": {l.of.URL}}}
+	other := oauth2.AuthStyleAutoDetect
+	if c.AuthStyle == oauth2.AuthStyleAutoDetect { // x/oauth2 would repeat the request after any error
+		c.AuthStyle = oauth2.AuthStyleInParams
+		if c.ClientSecret != "" {
+			c.AuthStyle, other = oauth2.AuthStyleInHeader, oauth2.AuthStyleInParams
+		}
+	}
+	ctx = context.WithValue(ctx, oauth2.HTTPClient, by)
+	token, err := c.Token(ctx)
+	if codeOf(err) == "invalid_client" && other != oauth2.AuthStyleAutoDetect {
+		c.AuthStyle = other
+		token, err = c.Token(ctx)
+	}
+	if codeOf(err) == "invalid_target" { // the login may be for a URL above that of the server
+		c.EndpointParams.Del("resource")
+		token, err = c.Token(ctx)
+	}
+	return token, err
+}
+
+// codeOf returns the error code of an authorization server; "" means another error, or none.
+func codeOf(err error) string {
+	if failed := (*oauth2.RetrieveError)(nil); errors.As(err, &failed) {
+		return failed.ErrorCode
+	}
+	return ""
 }
 
 // save stores a refreshed login. If the store does not respond, this replica keeps it: the refresh token in the store

@@ -55,7 +55,7 @@ func (t *Transport) discover(ctx context.Context, metadata string) (*Endpoint, e
 		return nil, errors.New("the server's metadata does not name oauth.issuer as an authorization server, and a " +
 			"credential is sent to no other one")
 	}
-	of, err := t.authorizationServer(ctx, issuer)
+	of, err := AuthorizationServer(ctx, t.client, issuer)
 	if err != nil {
 		return nil, fmt.Errorf("the authorization server: %w", err)
 	}
@@ -75,7 +75,7 @@ func (t *Transport) describe(ctx context.Context, metadata string) (*oauthex.Pro
 	at := slices.Compact([]string{t.at(wellKnown + strings.TrimRight(t.url.Path, "/")), t.at(wellKnown)})
 	if metadata != "" {
 		u, err := url.Parse(metadata)
-		if err != nil || u.Scheme != t.url.Scheme || u.Host != t.url.Host && u.Host != t.resource.Host {
+		if err != nil || !sameOrigin(u, t.url) && !sameOrigin(u, t.resource) {
 			return nil, errors.New("the server's challenge names metadata at another host")
 		}
 		u.Host = t.url.Host
@@ -104,10 +104,22 @@ func (t *Transport) at(path string) string {
 	return u.String()
 }
 
+// sameOrigin reports whether two URLs have the same scheme, host and port.
+func sameOrigin(a, b *url.URL) bool {
+	return a.Scheme == b.Scheme && strings.EqualFold(a.Hostname(), b.Hostname()) && portOf(a) == portOf(b)
+}
+
+func portOf(u *url.URL) string {
+	if u.Scheme == "https" {
+		return cmp.Or(u.Port(), "443")
+	}
+	return cmp.Or(u.Port(), "80")
+}
+
 // covers reports whether a resource is a server, or has it below its path.
 func covers(resource string, server *url.URL) bool {
 	of, err := url.Parse(resource)
-	if err != nil || of.Scheme != server.Scheme || !strings.EqualFold(of.Host, server.Host) || of.User != nil ||
+	if err != nil || !sameOrigin(of, server) || of.User != nil ||
 		of.RawQuery != "" && of.RawQuery != server.RawQuery {
 		return false
 	}
@@ -115,8 +127,9 @@ func covers(resource string, server *url.URL) bool {
 	return strings.HasPrefix(below(server.Path), below(of.Path))
 }
 
-// authorizationServer returns the metadata of an authorization server (RFC 8414 §3, OpenID Connect Discovery §4).
-func (t *Transport) authorizationServer(ctx context.Context, issuer string) (*oauthex.AuthServerMeta, error) {
+// AuthorizationServer returns the metadata of an authorization server (RFC 8414 §3, OpenID Connect Discovery §4). Its
+// token endpoint has https, unless it is loopback. The error is for operators.
+func AuthorizationServer(ctx context.Context, by *http.Client, issuer string) (*oauthex.AuthServerMeta, error) {
 	u, err := url.Parse(issuer)
 	if err != nil {
 		return nil, errors.New("its URL is invalid")
@@ -128,7 +141,7 @@ func (t *Transport) authorizationServer(ctx context.Context, issuer string) (*oa
 	root := u.Scheme + "://" + u.Host
 	const oauth, oidc = "/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"
 	of := new(oauthex.AuthServerMeta)
-	found, err := fetch(ctx, t.client.Do, slices.Compact([]string{root + oauth + path, root + oidc + path,
+	found, err := fetch(ctx, by.Do, slices.Compact([]string{root + oauth + path, root + oidc + path,
 		root + path + oidc}), of)
 	switch {
 	case err != nil:

@@ -1,7 +1,6 @@
--- Stores what the server of a fleet requires of the next login. It deletes what is stored for another bond.
+-- Stores what the server of a fleet requires of the next login, for a bond. A login for another bond remains.
 --
 -- KEYS: login. ARGV: bond, challenge.
 
-if redis.call('HGET', KEYS[1], 'bond') ~= ARGV[1] then redis.call('DEL', KEYS[1]) end
-redis.call('HSET', KEYS[1], 'bond', ARGV[1], 'challenge', ARGV[2])
+redis.call('HSET', KEYS[1], 'challenged', ARGV[1], 'challenge', ARGV[2])
 return 1

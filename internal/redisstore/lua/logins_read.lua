@@ -1,11 +1,11 @@
--- Returns the version of the login of a fleet, its value and its challenge, each false if there is none. It deletes
--- what is stored for another bond.
+-- Returns the version of the login of a fleet, its value and its challenge, each false if there is none for the bond.
 --
 -- KEYS: login. ARGV: bond.
 
-local held = redis.pcall('HMGET', KEYS[1], 'bond', 'version', 'value', 'challenge')
-if held.err or held[1] and held[1] ~= ARGV[1] then
+local held = redis.pcall('HMGET', KEYS[1], 'bond', 'version', 'value', 'challenged', 'challenge')
+if held.err then
   redis.call('DEL', KEYS[1])
   held = {}
 end
-return {held[2] or false, held[3] or false, held[4] or false}
+local login, challenge = held[1] == ARGV[1], held[4] == ARGV[1]
+return {login and held[2] or false, login and held[3] or false, challenge and held[5] or false}
