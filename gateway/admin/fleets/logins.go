@@ -86,7 +86,7 @@ func refusedLogin(err error) *call.Refusal {
 	case errors.Is(err, logins.ErrUnknown), errors.Is(err, logins.ErrNone):
 		return &call.Refusal{Kind: call.NotFound, Reason: "FLEET_LOGIN_UNKNOWN", Message: err.Error()}
 	case errors.Is(err, logins.ErrClient):
-		return invalidLogin("client_id", "it must be the client_id of the fleet's oauth")
+		return invalidLogin("client_id", "it must be that of the fleet's oauth, which has a secret")
 	case errors.Is(err, logins.ErrURL):
 		return &call.Refusal{Kind: call.FailedPrecondition, Reason: "FLEET_LOGIN_URL", Message: err.Error()}
 	}

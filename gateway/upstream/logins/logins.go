@@ -99,7 +99,7 @@ func (l *Logins) changed(fleet string) {
 var (
 	ErrUnknown = errors.New("the fleet does not exist, or it has no oauth with grant: authorization_code")
 	ErrURL     = errors.New("the login is for another URL than that of the fleet's server")
-	ErrClient  = errors.New("the login is for another client_id than that of the fleet's oauth")
+	ErrClient  = errors.New("the login is that of another client than the one with the fleet's secret")
 	ErrNone    = errors.New("the fleet has no login")
 )
 
@@ -111,7 +111,7 @@ func (l *Logins) Put(ctx context.Context, fleet, url string, r *Record) error {
 		return ErrUnknown
 	case of.of.URL != url:
 		return ErrURL
-	case of.of.ClientID != "" && of.of.ClientID != r.ClientID:
+	case of.of.Secret != "" && of.of.ClientID != r.ClientID:
 		return ErrClient
 	}
 	k, err := of.load(ctx)

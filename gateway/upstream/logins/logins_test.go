@@ -174,7 +174,7 @@ func TestTokensAreForOneServer(t *testing.T) {
 		}
 	}
 	client := fleet()
-	client.ClientID = "other"
+	client.ClientID, client.Secret = "other", "secret"
 	if err := open(store(), 1, client).Put(t.Context(), "files", server, a.record(time.Hour)); !errors.Is(err,
 		logins.ErrClient) {
 		t.Errorf("a login of another client: %v", err)

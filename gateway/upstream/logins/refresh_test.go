@@ -17,8 +17,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// TestUnsavedTokens: a refreshed token that cannot be stored is used by its replica, which stores it for the others when
-// that is possible.
+// TestUnsavedTokens: a refreshed token that cannot be stored is used by its replica. It stores the token for the others
+// when that is possible.
 func TestUnsavedTokens(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
@@ -46,8 +46,8 @@ func TestUnsavedTokens(t *testing.T) {
 	}
 }
 
-// TestUnsavedTokensOutliveAnEnd: a replica that refreshes with a used token, because the new one was not stored, does not
-// end the login.
+// TestUnsavedTokensOutliveAnEnd: another replica refreshes with a used token, because the new one was not stored. This
+// does not end the login.
 func TestUnsavedTokensOutliveAnEnd(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
@@ -97,7 +97,7 @@ func TestRefreshesGoToTheIssuer(t *testing.T) {
 	}
 }
 
-// TestRefreshFailures: an error of the authorization server that another attempt may solve does not end the login, and a
+// TestRefreshFailures: an error of the authorization server that another attempt may solve does not end the login. A
 // token that is still valid is used. A refresh token is sent once, unless the response shows that it was not used.
 func TestRefreshFailures(t *testing.T) {
 	t.Parallel()

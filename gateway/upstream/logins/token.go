@@ -174,8 +174,9 @@ func (l *Login) resave(ctx context.Context, k *entry) *entry {
 
 // follows reports whether an unsaved login is newer than a stored one: it is the refresh of that version, or another
 // replica has used the same refresh token after it.
-func (e *entry) follows(k *entry) bool {
-	return e.version == k.version || k.Record != nil && k.Refused != "" && k.At.Equal(e.At)
+func (k *entry) follows(stored *entry) bool {
+	return k.version == stored.version ||
+		stored.Record != nil && stored.Refused != "" && stored.At.Equal(k.At)
 }
 
 // note stores what the server requires of the next login, if that is new. ended reports whether the login has no other
