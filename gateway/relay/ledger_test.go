@@ -33,7 +33,7 @@ func TestChargedCallAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestLedger: a ledger reserves no more than its account permits, and releases the rest.
+// TestLedger: a ledger reserves at most what its account permits, and releases the rest.
 func TestLedger(t *testing.T) {
 	t.Parallel()
 	account := &sharedAccount{}

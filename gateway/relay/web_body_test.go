@@ -16,7 +16,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
-// TestWebBodyWaits: a client can send no more than its window until the handler reads.
+// TestWebBodyWaits: a client sends at most its window before the handler reads.
 func TestWebBodyWaits(t *testing.T) {
 	t.Parallel()
 	w := newWebRelay(t, relay.Config{})

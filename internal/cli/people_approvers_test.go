@@ -96,7 +96,7 @@ func (v *visitor) all(r *peopleRig, foreign string) {
 	check.Received(v.T, ended, "the end of a stream of somebody with other roles")
 	v.want("GET", r.inbox[0]+"/v1/me", "", 200, `"all_roles":["approver","admin"]`)
 	v.want("GET", r.inbox[0]+"/v1/approvals", "", 200, foreign)
-	v.want("GET", r.inbox[0]+"/v1/approvals?tenant=nobody", "", 403, "of the tenant nobody: the tenant does not exist")
+	v.want("GET", r.inbox[0]+"/v1/approvals?tenant=absent", "", 403, "of the tenant absent: the tenant does not exist")
 	v.want("POST", r.inbox[0]+"/v1/approvals/"+foreign+"/approve", `{"remember":"always"}`, 200, `"remember":"always"`)
 }
 

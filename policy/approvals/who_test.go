@@ -141,8 +141,8 @@ func TestSeveralAnswers(t *testing.T) {
 	}
 }
 
-// TestTheRuleInForceDecides: one denial is enough, however many approvers are required. If a new rule requires no more
-// answers than there are, the next answer completes the approval, even one of the same person.
+// TestTheRuleInForceDecides: one denial denies a call whose rule requires several approvers. If a new rule requires fewer
+// answers, the next one may complete the approval, even if the same person gives it.
 func TestTheRuleInForceDecides(t *testing.T) {
 	t.Parallel()
 	k := ruled(t, approvals.Options{}, approvals.AnswerRule{Answers: 3})

@@ -61,7 +61,8 @@ func (s *server) SetFleetLogin(ctx context.Context,
 	if err := s.Logins.Put(ctx, req.GetCapability(), req.GetUrl(), r); err != nil {
 		return nil, refusedLogin(err)
 	}
-	admin.Record(ctx, s.Audit, "fleet.login.set", "", "capability", req.GetCapability())
+	admin.Record(ctx, s.Audit, "fleet.login.set", "", "capability", req.GetCapability(),
+		"url", req.GetUrl(), "client_id", req.GetClientId(), "token_url", req.GetTokenUrl())
 	login, err := s.login(ctx, req.GetCapability())
 	return &capgatepb.SetFleetLoginResponse{Login: login}, err
 }

@@ -34,7 +34,7 @@ type Login struct {
 
 var _ oauth.Login = (*Login)(nil)
 
-// entry is what is stored for a fleet.
+// entry is the stored login of a fleet, with the last challenge of its server.
 type entry struct {
 	*Record   // nil means no login
 	version   string
