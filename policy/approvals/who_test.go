@@ -141,8 +141,8 @@ func TestSeveralAnswers(t *testing.T) {
 	}
 }
 
-// TestTheRuleInForceDecides: one denial denies a call whose rule requires several approvers. If a new rule requires fewer
-// answers, the next one may complete the approval, even if the same person gives it.
+// TestTheRuleInForceDecides: one denial denies a call whose rule requires several approvers. If a new rule requires
+// fewer answers, the next one may complete the approval, even if the same person gives it.
 func TestTheRuleInForceDecides(t *testing.T) {
 	t.Parallel()
 	k := ruled(t, approvals.Options{}, approvals.AnswerRule{Answers: 3})

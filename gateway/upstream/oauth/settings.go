@@ -18,8 +18,8 @@ const (
 
 // Settings of the access tokens for the servers of a fleet.
 type Settings struct {
-	// OAuth grant. client_credentials authenticates the gateway itself. authorization_code needs the login of an operator,
-	// by capgate fleets login.
+	// OAuth grant. client_credentials authenticates the gateway itself. authorization_code needs the login of an
+	// operator, by capgate fleets login.
 	Grant string `yaml:"grant" required:"" enum:"client_credentials,authorization_code"`
 	// URL of the authorization server, as in its metadata; https, unless it is loopback. Credentials of the client are
 	// sent to no other one. Required with client_credentials and with a credential.
