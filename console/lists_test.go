@@ -15,7 +15,7 @@ func lists(t *testing.T, b *browsertest.Browser) {
 		Wrong, Files                                            []string
 		Down, About, Address, Shared, Back, ToolsAbout, Retried string
 		Defused, Arrow, Found                                   string
-		Usable, Past                                            string
+		Usable, Past, Blocked                                   string
 		Sorted, Waiting                                         []string
 		InSight, Kept, Curl                                     bool
 		FleetNodes, NodesAtEnd, ToolNodes, More, Create         int
@@ -54,6 +54,9 @@ func lists(t *testing.T, b *browsertest.Browser) {
 	if saw.Retried != "/v1/webhooks/dead:retry" || !slices.Equal(saw.Files, []string{"audit.csv", "audit.json"}) ||
 		!slices.Equal(saw.Rows, []int{251, 250}) || !strings.Contains(saw.Defused, `"'=HYPERLINK(""http://evil""`) {
 		t.Errorf("%q, %q, %v rows, the last %q", saw.Retried, saw.Files, saw.Rows, saw.Defused)
+	}
+	if saw.Blocked != "#/tools?policy=block" {
+		t.Error(saw.Blocked)
 	}
 	if saw.Usable != "Tools for callers (100+)" || saw.Past != "#/calls?query=req-of-last-week&when=7d" ||
 		!slices.Equal(saw.Sorted, []string{"#/audit?sort=Who", "ascending", "#/audit?sort=-Who", "descending",

@@ -58,10 +58,11 @@ export default async ({ context, args, phone }) => {
     capability: `cap${String(i % 500).padStart(3, "0")}`,
     tool: `tool_${i}`,
     description: `The tool ${i}. It does what its name says. `.repeat(4),
-    policy: "ask",
+    policy: i === 4499 ? "block" : "ask",
     level: "tenant",
   })).sort((a, b) => (a.capability < b.capability ? -1 : a.capability > b.capability ? 1 : a.tool < b.tool ? -1 : 1));
-  await serve("/v1/playground/tools", (q) => page(tools, "tools", q));
+  const having = (q) => tools.filter((t) => !q.get("policy") || t.policy === q.get("policy"));
+  await serve("/v1/playground/tools", (q) => page(having(q), "tools", q));
   await serve("/v1/capabilities", () => ({ capabilities: [] }));
 
   // What the page computes, in seconds, apart from what other programs of the machine do meanwhile.
@@ -148,6 +149,13 @@ export default async ({ context, args, phone }) => {
   await p.getByRole("searchbox", { name: "Search tools" }).fill("TOOL_4999");
   await p.getByRole("link", { name: "tool_4999" }).first().waitFor();
   saw.toolsAbout = await p.locator(".screen-head p").innerText();
+
+  // The blocked one of them, by its policy.
+  await p.getByRole("searchbox", { name: "Search tools" }).fill("");
+  await p.getByLabel("Policy", { exact: true }).selectOption("block");
+  await p.getByRole("link", { name: "tool_4499", exact: true }).waitFor();
+  await p.getByText("1 tool", { exact: true }).waitFor();
+  saw.blocked = await p.evaluate(() => location.hash);
 
   // Connect has the first of them, and finds the last.
   await p.evaluate(() => {

@@ -38,7 +38,7 @@ func service(t *testing.T) admin.Service {
 	directory := tenant.NewDirectory(nil)
 	directory.Replace(settings)
 	tools := catalog.New(catalog.Options{})
-	tools.Replace(map[string]catalog.Declaration{"mail": {Policy: call.Allow}, "weather": {Policy: call.Allow},
+	tools.Replace(map[string]catalog.Declaration{"mail": {Policy: call.Ask}, "weather": {Policy: call.Allow},
 		"weather-eu": {Policy: call.Allow}})
 	decider, err := policy.New(policy.Options{Source: tools})
 	check.Must(t, err)
@@ -103,6 +103,36 @@ func TestPagesOfTools(t *testing.T) {
 	}
 	if got := strings.Join(all, " "); got != "mail weather weather-eu" {
 		t.Error(got)
+	}
+}
+
+// TestToolsByPolicy: a list has only the tools with the policy of the request, on each page.
+func TestToolsByPolicy(t *testing.T) {
+	t.Parallel()
+	client := capgatepb.NewPlaygroundClient(gatewaytest.ServeOperators(t, service(t)).Conn)
+	for policy, want := range map[string]string{"": "mail weather weather-eu of 3", "ask": "mail of 1",
+		"allow": "weather weather-eu of 2", "block": "of 0"} {
+		var all []string
+		for token := ""; len(all) < 4; {
+			page, err := client.ListPlaygroundTools(t.Context(), &capgatepb.ListPlaygroundToolsRequest{Tenant: "globex",
+				Policy: policy, PageSize: 1, PageToken: token})
+			check.Must(t, err)
+			for _, tool := range page.GetTools() {
+				all = append(all, tool.GetCapability())
+			}
+			if token = page.GetNextPageToken(); token == "" {
+				all = append(all, fmt.Sprint("of ", page.GetTotalSize()))
+				break
+			}
+		}
+		if got := strings.Join(all, " "); got != want {
+			t.Errorf("policy %q: %q, not %q", policy, got, want)
+		}
+	}
+	_, err := client.ListPlaygroundTools(t.Context(), &capgatepb.ListPlaygroundToolsRequest{Tenant: "globex",
+		Policy: "deny"})
+	if status.Code(err) != codes.InvalidArgument || !strings.Contains(status.Convert(err).Message(), "policy") {
+		t.Error(err)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/capgate/capgate/internal/lib/restjson"
 	"github.com/capgate/capgate/internal/lib/search"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/catalog"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
@@ -39,14 +40,31 @@ func (s *server) ListPlaygroundTools(ctx context.Context,
 	if refusal != nil {
 		return nil, refusal
 	}
+	verdict, ok := call.ParseVerdict(req.GetPolicy())
+	if !ok && req.GetPolicy() != "" {
+		return nil, call.InvalidField(invalid, "policy", "it must be allow, ask or block")
+	}
 	var all []item
 	for _, id := range s.Tools.Capabilities() {
 		if of := req.GetCapability(); of != "" && of != id || !identity.Sees(id) {
 			continue
 		}
-		all = append(all, s.toolsOf(id)...)
+		for _, i := range s.toolsOf(id) {
+			if req.GetDrifted() && !i.Drifted || !query.Matches(i.capability, i.Name, i.Description) {
+				continue
+			}
+			if ok {
+				d, refusal := s.decide(ctx, &identity, &i)
+				if refusal != nil {
+					return nil, refusal
+				}
+				if d.Verdict != verdict {
+					continue
+				}
+			}
+			all = append(all, i)
+		}
 	}
-	all = slices.DeleteFunc(all, func(i item) bool { return !query.Matches(i.capability, i.Name, i.Description) })
 	listed, next := paging.Slice(page, all, func(i item) string { return i.capability + "\x00" + i.Name })
 	resp := &capgatepb.ListPlaygroundToolsResponse{NextPageToken: paging.Token(next),
 		TotalSize: restjson.Int32(len(all))}
@@ -77,10 +95,14 @@ func (s *server) toolsOf(capability string) []item {
 	return items
 }
 
+func (s *server) decide(ctx context.Context, identity *tenant.Identity, t *item) (policy.Decision, *call.Refusal) {
+	return s.Decider.Fetch(ctx, &call.Call{Tenant: identity.Tenant, User: identity.User, Agent: identity.Agent,
+		Method: call.Invoke, Capability: t.capability, Tool: t.Name})
+}
+
 // message returns a tool with the decision on a call by the identity.
 func (s *server) message(ctx context.Context, identity *tenant.Identity, t *item) (*capgatepb.PlaygroundTool, error) {
-	d, refusal := s.Decider.Fetch(ctx, &call.Call{Tenant: identity.Tenant, User: identity.User, Agent: identity.Agent,
-		Method: call.Invoke, Capability: t.capability, Tool: t.Name})
+	d, refusal := s.decide(ctx, identity, t)
 	if refusal != nil {
 		return nil, refusal
 	}

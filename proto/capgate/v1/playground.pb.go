@@ -148,7 +148,11 @@ type ListPlaygroundToolsRequest struct {
 	// lower case; empty: any.
 	Query string `protobuf:"bytes,7,opt,name=query,proto3" json:"query,omitempty"`
 	// Leaves out the schemas.
-	Brief         bool `protobuf:"varint,8,opt,name=brief,proto3" json:"brief,omitempty"`
+	Brief bool `protobuf:"varint,8,opt,name=brief,proto3" json:"brief,omitempty"`
+	// Only tools with this policy: allow, ask or block; empty: any.
+	Policy string `protobuf:"bytes,9,opt,name=policy,proto3" json:"policy,omitempty"`
+	// Only tools that differ from the accepted version.
+	Drifted       bool `protobuf:"varint,10,opt,name=drifted,proto3" json:"drifted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -235,6 +239,20 @@ func (x *ListPlaygroundToolsRequest) GetQuery() string {
 func (x *ListPlaygroundToolsRequest) GetBrief() bool {
 	if x != nil {
 		return x.Brief
+	}
+	return false
+}
+
+func (x *ListPlaygroundToolsRequest) GetPolicy() string {
+	if x != nil {
+		return x.Policy
+	}
+	return ""
+}
+
+func (x *ListPlaygroundToolsRequest) GetDrifted() bool {
+	if x != nil {
+		return x.Drifted
 	}
 	return false
 }
@@ -494,7 +512,7 @@ const file_capgate_v1_playground_proto_rawDesc = "" +
 	"\x06policy\x18\x05 \x01(\tR\x06policy\x12\x14\n" +
 	"\x05level\x18\x06 \x01(\tR\x05level\x12\x18\n" +
 	"\adrifted\x18\a \x01(\bR\adrifted\x12\x14\n" +
-	"\x05class\x18\b \x01(\tR\x05class\"\xe6\x01\n" +
+	"\x05class\x18\b \x01(\tR\x05class\"\x98\x02\n" +
 	"\x1aListPlaygroundToolsRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x14\n" +
@@ -506,7 +524,10 @@ const file_capgate_v1_playground_proto_rawDesc = "" +
 	"\n" +
 	"page_token\x18\x06 \x01(\tR\tpageToken\x12\x14\n" +
 	"\x05query\x18\a \x01(\tR\x05query\x12\x14\n" +
-	"\x05brief\x18\b \x01(\bR\x05brief\"\x96\x01\n" +
+	"\x05brief\x18\b \x01(\bR\x05brief\x12\x16\n" +
+	"\x06policy\x18\t \x01(\tR\x06policy\x12\x18\n" +
+	"\adrifted\x18\n" +
+	" \x01(\bR\adrifted\"\x96\x01\n" +
 	"\x1bListPlaygroundToolsResponse\x120\n" +
 	"\x05tools\x18\x01 \x03(\v2\x1a.capgate.v1.PlaygroundToolR\x05tools\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x1d\n" +

@@ -2,7 +2,7 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { post } from "../../api/client";
 import type { CatalogEntry, ListedTool, PlaygroundTool } from "../../api/types";
-import { Ask, Check, Trouble, useOneTenant, useSlow, Verdict } from "../../parts/ask";
+import { Ask, Check, Choice, Trouble, useOneTenant, useSlow, Verdict } from "../../parts/ask";
 import { Export } from "../../parts/Export";
 import { useList } from "../../parts/list";
 import { Badge, Card, type Column, Empty, Loading, More, own, Screen, Search, Table } from "../../parts/parts";
@@ -18,6 +18,13 @@ export function Tools({ rest }: { rest: string[] }) {
   if (rest.length > 1) return <Playground key={rest.join("/")} capability={rest[0]!} tool={rest.slice(1).join("/")} />;
   return <Catalog only={rest[0] ?? ""} />;
 }
+
+const policies: [string, string][] = [
+  ["", "any"],
+  ["allow", "allow"],
+  ["ask", "ask"],
+  ["block", "block"],
+];
 
 interface Row {
   capability: string;
@@ -73,18 +80,20 @@ interface ToolsPage {
 function Catalog({ only }: { only: string }) {
   const { me } = useSession();
   const tenant = useOneTenant();
-  const [{ query, drifted }, set] = useFilters(["query", "drifted"]);
+  const [{ query, drifted, policy }, set] = useFilters(["query", "drifted", "policy"]);
   const wanted = useSlow(query.trim());
   const narrow = !can(me, "viewer", allTenants); // the catalog is for operators of all tenants
   const catalog = useList<CatalogEntry>("/v1/capabilities", "capabilities", { query: wanted, page_size: 1000 });
   // In a gateway with tenants, the tools that one sees have a policy. Without a tenant there are those of the catalog.
   const [several, setSeveral] = useState(severalTenants);
   const ofTenant = Boolean(tenant) || narrow || !several;
+  const byPolicy = ofTenant && policy;
   const tools = useList<PlaygroundTool | ListedTool, ToolsPage>(
     ofTenant ? "/v1/playground/tools" : "/v1/tools",
     "tools",
     {
-      ...(ofTenant ? { tenant, brief: true } : { drifted: drifted || undefined }),
+      ...(ofTenant ? { tenant, brief: true, policy } : {}),
+      drifted: drifted || undefined,
       query: wanted,
       capability: only,
       page_size: 200,
@@ -94,9 +103,9 @@ function Catalog({ only }: { only: string }) {
   const groups = useMemo(
     () =>
       grouped(narrow ? [] : catalog.items, rows, Boolean(tools.more)).filter(
-        (g) => (!only || g.capability === only) && (!drifted || ofTenant || g.rows.length > 0),
+        (g) => (!only || g.capability === only) && (!(drifted || byPolicy) || g.rows.length > 0),
       ),
-    [catalog.items, rows, tools.more === undefined, only, narrow, drifted, ofTenant],
+    [catalog.items, rows, tools.more === undefined, only, narrow, drifted, byPolicy],
   );
   const unchosen = !tenant && tools.error?.reason === "TENANT_REQUIRED";
   useEffect(() => {
@@ -109,7 +118,7 @@ function Catalog({ only }: { only: string }) {
     tools.reload();
   };
   const loading = tools.loading || (!narrow && catalog.loading);
-  const filtered = Boolean(query || only || drifted);
+  const filtered = Boolean(query || only || drifted || byPolicy);
   return (
     <Screen
       title="Tools"
@@ -138,12 +147,15 @@ function Catalog({ only }: { only: string }) {
       }
     >
       <div class="stack">
-        {!ofTenant && !only && (
-          <Check
-            label="Only changed tools"
-            checked={Boolean(drifted)}
-            onInput={(on) => set("drifted", on ? "true" : "")}
-          />
+        {!only && (
+          <div class="filters bar">
+            {ofTenant && <Choice label="Policy" value={policy} of={policies} onInput={(v) => set("policy", v)} />}
+            <Check
+              label="Only changed tools"
+              checked={Boolean(drifted)}
+              onInput={(on) => set("drifted", on ? "true" : "")}
+            />
+          </div>
         )}
         {!narrow && <Trouble problem={catalog.error} retry={reload} what="its catalog" />}
         {!unchosen && !(tools.error && catalog.error) && (
