@@ -177,7 +177,7 @@ func TestMistakesOfGRPCServices(t *testing.T) {
 		`grpc_service: {}`:                                   "methods: required",
 		`grpc_service: {methods: []}`:                        "methods: no method is listed",
 		`grpc_service: {methods: [Echo]}`:                    "is not a gRPC method; write package.Service/Method",
-		`methods: [a.B/C], grpc_service: {methods: [a.B/C]}`: "methods: means nothing with protocol: grpc",
+		`methods: [a.B/C], grpc_service: {methods: [a.B/C]}`: "methods: has no effect with protocol: grpc",
 		`grpc_service: {methods: [a.B/Get, a.C/Get]}`: "a.C/Get has the tool name Get, as a.B/Get has; " +
 			"tool_names: service", `grpc_service: {methods: [demo.v1.Demo/Nothing], descriptor_file: ` + file +
 			`}`: "demo.v1.Demo/Nothing is not in the descriptors: its service has no such method",

@@ -93,7 +93,7 @@ func (v *visitor) all(r *peopleRig, foreign string) {
 	v.Helper()
 	ended := v.events(r.inbox[0] + "/v1/approvals/events")
 	r.reload(v.T, "{issuer: corp, user: dan, roles: [admin]}")
-	check.Received(v.T, ended, "the end of a stream of somebody with other roles")
+	check.Received(v.T, ended, "the end of the stream of a person with other roles")
 	v.want("GET", r.inbox[0]+"/v1/me", "", 200, `"all_roles":["approver","admin"]`)
 	v.want("GET", r.inbox[0]+"/v1/approvals", "", 200, foreign)
 	v.want("GET", r.inbox[0]+"/v1/approvals?tenant=absent", "", 403, "of the tenant absent: the tenant does not exist")

@@ -21,7 +21,7 @@ import (
 )
 
 const toolsetsHelp = `A toolset is a list of tools for callers over MCP, at /mcp/NAME. Changes apply at all replicas
-within a second. Toolsets of the configuration are listed too, and can be changed only there.
+within a second. Toolsets of the configuration are listed too; they are changed in its file.
 
 FILE is a toolset in YAML, as in the list toolsets of the configuration, without tenants; - is standard
 input. In a gateway with tenants, all commands but list need --tenant or --global.`

@@ -217,7 +217,7 @@ func (c *Config) Check(at strictyaml.At) {
 	c.checkListeners(at.Field("listeners"))
 	checkLimits(at.Field("limits"), &c.Limits)
 	if c.Listen == c.Admin && !strings.HasSuffix(c.Listen, ":0") {
-		at.Fail("admin", "%s is also the public address; the admin API needs one of its own", c.Admin)
+		at.Fail("admin", "%s is also the public address; the admin API needs its own address", c.Admin)
 	}
 	if c.ProxyProtocol != clientaddr.Off && len(c.Proxies.Trusted) == 0 {
 		at.Fail("proxy_protocol", "needs trusted_proxies.from, the addresses whose connections begin with it")

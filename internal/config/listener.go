@@ -87,7 +87,7 @@ func (c *Config) checkListeners(at strictyaml.At) {
 			here.Fail("address", "%s is not on loopback, and callers need no credential: every program that reaches "+
 				"it would be %s; use 127.0.0.1 or a unix socket, or say open: true", l.Address, c.Everybody(l))
 		case !anonymous && l.Open:
-			here.Fail("open", "means nothing here: callers need a credential, as no tenant is named")
+			here.Fail("open", "has no effect: callers need a credential, as no tenant is named")
 		case !anonymous && l.Of.Asserts != 0, !c.Multi && l.Of.Asserts != 0:
 			here.Fail("asserts", "is only for callers of a tenant without a credential, and needs tenant")
 		case anonymous && l.Of.Scopes.Any(needCredential):
@@ -120,12 +120,12 @@ func (c *Config) checkAddress(i int, at strictyaml.At) {
 	own := c.Listeners[i].Address
 	for _, other := range []struct{ field, address string }{{"listen", c.Listen}, {"admin", c.Admin}} {
 		if clash(own, other.address) {
-			at.Fail("address", "%s is also that of %s; each port needs one of its own", own, other.field)
+			at.Fail("address", "%s is also the address of %s; each port needs its own address", own, other.field)
 		}
 	}
 	for j := range c.Listeners[:i] {
 		if before := c.Listeners[j].Address; before != own && clash(own, before) {
-			at.Fail("address", "%s is also that of listeners[%d]; each port needs one of its own", own, j)
+			at.Fail("address", "%s is also the address of listeners[%d]; each port needs its own address", own, j)
 		}
 	}
 }
@@ -156,7 +156,7 @@ func (c *Config) checkListenerCapability(l *Listener, at strictyaml.At) {
 		at.Fail("capability", "there is no fleet %s, and registration.capabilities does not permit one",
 			l.Of.Capability)
 	case fleet >= 0 && l.Of.Dialect != call.Auto && !c.listsTools(c.Fleets[fleet].ProtocolName):
-		at.Fail("dialect", "fleet %s has protocol: %s, whose calls are of no dialect", l.Of.Capability,
+		at.Fail("dialect", "fleet %s has protocol: %s, which has no dialects", l.Of.Capability,
 			c.Fleets[fleet].ProtocolName)
 	case of != nil && !of.Capabilities.Include(l.Of.Capability):
 		at.Fail("capability", "tenant %s is not granted %s by its capabilities", l.Of.Tenant, l.Of.Capability)

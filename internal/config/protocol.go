@@ -60,7 +60,7 @@ func (c *Config) applyProtocol(f *Fleet, at strictyaml.At, sole map[string]strin
 	}
 	for _, field := range its.Foreign {
 		if at.Has(field) {
-			at.Fail(field, "means nothing with protocol: %s", its.Name)
+			at.Fail(field, "has no effect with protocol: %s", its.Name)
 		}
 	}
 	its.Fleet(f, at.Has)

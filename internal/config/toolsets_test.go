@@ -66,13 +66,13 @@ func TestParseToolsetsErrors(t *testing.T) {
 		"a pattern with arguments": {"toolsets: [{name: s, tools: [{capability: 'a*', tool: t, arguments: {x: 1}}]}]",
 			"tools[0].arguments: needs the exact names"},
 		"a prompt with a name": {"toolsets:\n- name: s\n  tools:\n  - {capability: a, tool: prompts/p, name: n}",
-			"f:4: toolsets[0].tools[0].name: is for tools alone; \"prompts/p\" is not a tool"},
+			"f:4: toolsets[0].tools[0].name: is only for tools; \"prompts/p\" is a prompt"},
 		"a prompt with a hash": {"toolsets: [{name: s, tools: [{capability: a, tool: prompts/p, hash: " + toolHash +
-			", description: d}]}]", "tools[0].description: is for tools alone"},
+			", description: d}]}]", "tools[0].description: is only for tools"},
 		"resources with a hash": {"toolsets: [{name: s, tools: [{capability: a, tool: resources/read, hash: " +
-			toolHash + "}]}]", "tools[0].hash: is for tools alone"},
+			toolHash + "}]}]", "tools[0].hash: is only for tools"},
 		"completion with arguments": {"toolsets: [{name: s, tools: [{capability: a, tool: completion/complete, " +
-			"arguments: {a: 1}}]}]", "tools[0].arguments: is for tools alone"},
+			"arguments: {a: 1}}]}]", "tools[0].arguments: is only for tools"},
 		"a description without hash": {entry(", description: d"), "tools[0].hash: required with description"},
 		"a bad hash":                 {entry(", hash: sha256:1"), "tools[0].hash: "},
 		"a name of the gateway":      {entry(", name: call_tool"), "call_tool is the name of the gateway's own tool"},

@@ -25,7 +25,7 @@ func ParseArguments(text []byte) (all Arguments, err error) {
 		return nil, fmt.Errorf("there are more than %d arguments, or they have more than %d bytes", maxArguments,
 			maxArgumentBytes)
 	case err != nil || len(members) == 0:
-		return nil, errors.New("must be a mapping, as in {name: value}, of values that JSON can hold")
+		return nil, errors.New("must be a mapping of JSON values, as in {name: value}")
 	}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		a := Argument{Name: name, Value: members[name], folded: strictjson.Fold(name)}

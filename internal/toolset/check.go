@@ -78,8 +78,7 @@ func (e *Entry) Check(at strictyaml.At) {
 		case !e.IsExact():
 			at.Fail(of.field, "needs the exact names of a capability and a tool")
 		case manifest.IsFeature(e.Tool):
-			at.Fail(of.field, "is for tools alone; %.128q is not a tool, but a prompt or another feature of an MCP "+
-				"server", e.Tool)
+			at.Fail(of.field, "is only for tools; %.128q is a prompt or another feature of an MCP server", e.Tool)
 		}
 	}
 	if e.Description != "" && e.Hash == (toolschema.Hash{}) && !at.Failed() {

@@ -66,7 +66,7 @@ func TestErrorsOfEngines(t *testing.T) {
 			"f:1: fleets[0].health.probe: is only for fleets with protocol: openparallax"},
 		"probe": {an + ", health: {probe: ping}}]",
 			`f:1: fleets[0].health.probe: "ping" is not possible; it must be status or shield`},
-		"dialect": {an + ", dialect: live}]", "f:1: fleets[0].dialect: means nothing with protocol: openparallax"},
+		"dialect": {an + ", dialect: live}]", "f:1: fleets[0].dialect: has no effect with protocol: openparallax"},
 		"agent": {an + ", engine: {agent: both}}]",
 			`f:1: fleets[0].engine.agent: "both" is not possible; it must be first-wins or last-wins`},
 		"numbering": {an + ", engine: {session_modes: {clients: x}}}]",

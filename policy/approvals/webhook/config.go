@@ -120,7 +120,7 @@ func (c *Config) checkURL(at strictyaml.At) {
 	case signed && !at.Has("secret_file"):
 		at.Missing("secret_file", "required: the file with the secrets that sign the requests")
 	case !signed && at.Has("secret_file"):
-		at.Fail("secret_file", "is only for the format generic; nobody verifies a signature of %s", c.Format)
+		at.Fail("secret_file", "is only for the format generic; %s does not verify signatures", c.Format)
 	}
 	if c.URL != "" {
 		if wrong := c.Format.CheckURL(c.URL); wrong != "" {

@@ -34,7 +34,7 @@ const (
 //
 // Toolsets manages toolsets in Redis: named lists of tools for callers over MCP, at /mcp/NAME. All replicas of a
 // gateway that share a Redis follow a change within a second. Toolsets of the configuration are listed too, with source
-// "file", and can be changed only there. A caller gets the first toolset with a name that is for it: of the
+// "file", and are changed in its file. A caller gets the first toolset with a name that is for it: of the
 // configuration, of its tenant, or of all tenants.
 //
 // Every refusal carries a google.rpc.ErrorInfo of the domain capgate.dev: INVALID_ARGUMENT (TOOLSET_INVALID, with the
@@ -125,7 +125,7 @@ func (c *toolsetsClient) AcceptToolsetTool(ctx context.Context, in *AcceptToolse
 //
 // Toolsets manages toolsets in Redis: named lists of tools for callers over MCP, at /mcp/NAME. All replicas of a
 // gateway that share a Redis follow a change within a second. Toolsets of the configuration are listed too, with source
-// "file", and can be changed only there. A caller gets the first toolset with a name that is for it: of the
+// "file", and are changed in its file. A caller gets the first toolset with a name that is for it: of the
 // configuration, of its tenant, or of all tenants.
 //
 // Every refusal carries a google.rpc.ErrorInfo of the domain capgate.dev: INVALID_ARGUMENT (TOOLSET_INVALID, with the

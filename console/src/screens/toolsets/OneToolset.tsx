@@ -66,7 +66,7 @@ export function OneToolset({ name, tenant }: { name: string; tenant: string }) {
   return (
     <Screen
       title={inWords(name, 80)}
-      about={file ? "A toolset of the configuration, which can be changed only there" : "A toolset"}
+      about={file ? "A toolset of the configuration. It is changed in its file." : "A toolset"}
       tools={
         <>
           {s && !file && (
