@@ -4,8 +4,6 @@ import (
 	"maps"
 	"sync"
 	"time"
-
-	"github.com/capgate/capgate/internal/lib/broadcast"
 )
 
 // Revocation ends one session, or all sessions of a person or key that were issued up to a time.
@@ -22,8 +20,8 @@ type revocations struct {
 	mu       sync.RWMutex
 	sessions map[string]time.Time // ids, and until when
 	names    map[string]Revocation
-	sweepAt  int // number of sessions at which ended ones are removed
-	changed  broadcast.Signal
+	sweepAt  int       // number of sessions at which ended ones are removed
+	follows  followers // checked after each revocation
 }
 
 func newRevocations() *revocations {
@@ -58,7 +56,7 @@ func (r *revocations) add(all []Revocation, now time.Time) {
 		maps.DeleteFunc(r.sessions, func(_ string, until time.Time) bool { return !now.Before(until) })
 		r.sweepAt = max(2*len(r.sessions), leastSwept)
 	}
-	r.changed.Send()
+	r.follows.revoked()
 }
 
 // leastSwept is the number of revoked sessions up to which ended ones are kept.
@@ -74,9 +72,6 @@ func (r *revocations) has(s *Session) bool {
 	of, revoked := r.names[s.Name()]
 	return revoked && !s.Issued.After(of.Before)
 }
-
-// next returns a channel that is closed with the next revocation.
-func (r *revocations) next() <-chan struct{} { return r.changed.Next() }
 
 // all returns the revocations that still matter, and forgets others.
 func (r *revocations) all(now time.Time) (all []Revocation) {
