@@ -48,6 +48,10 @@ const spareSteps = 4
 // streamCost is the fixed cost of a stream, in bytes: the Stream and its Value.
 const streamCost = 2 << 10
 
+// lastingBytes is the additional cost of a response without a goroutine, in bytes: the request, and the state of what
+// writes the response.
+const lastingBytes = 14 << 10
+
 // add adds n bytes to what is held, or returns false if there is no room. A negative n always succeeds.
 func (l *ledger) add(n int64) bool {
 	held := l.held + n
@@ -180,7 +184,7 @@ func (s *Stream) recount() bool {
 	}
 	n := int64(streamCost + s.headSize + s.inside + cap(s.up.queue.buf) + cap(s.down.queue.buf))
 	if !s.grpc {
-		n += int64(accept.RequestBytes + (accept.HeaderCopies-1)*s.headSize)
+		n += int64(s.handlerBytes() + (accept.HeaderCopies-1)*s.headSize)
 	}
 	if n == s.charged {
 		return true
@@ -190,6 +194,14 @@ func (s *Stream) recount() bool {
 	}
 	s.charged = n
 	return true
+}
+
+// handlerBytes returns the cost of the http.Handler for the stream, in bytes.
+func (s *Stream) handlerBytes() int {
+	if e, ok := s.up.transport.(*webEnd); ok && e.lasts {
+		return lastingBytes
+	}
+	return accept.RequestBytes
 }
 
 // release releases the stream's whole charge.

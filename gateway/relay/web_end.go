@@ -24,21 +24,25 @@ type webEnd struct {
 	method, path, authority string
 	header                  []hpack.Field // in writer.few, if it is large enough
 	complete                bool          // the request has no body
+	outlives                bool          // set by Outlive
 	peer                    *Peer
 	value                   any // Stream.Value as set by Config.Web
 	target                  url.URL
 
-	begun bool // the request's headers were received; under the shard's lock
+	// Guarded by the shard's lock.
+	begun bool // the request's headers were received
+	lasts bool // the response has outlived its handler
 
 	// Guarded by mu.
 	requestEnd bool // END_STREAM was received
+	reads      bool // Read waits
 	trailer    []hpack.Field
 	reply      webReply
 	readBy     time.Time // deadline of reads of the body; zero means none
-	reads      bool      // Read waits
 	writeBy    time.Time
-	unread     error // why the body can no longer be read; nil means it can
-	unwritten  error // why nothing more can be written, if not because of the client
+	unread     error  // why the body can no longer be read; nil means it can
+	unwritten  error  // why nothing more can be written, if not because of the client
+	gone       func() // see Outlive; nil means not called
 }
 
 // webReply is the handler's response, except bytes of the body.
@@ -97,13 +101,21 @@ func (e *webEnd) run() {
 			}
 			e.reset(errInternal, nil)
 		}
-		e.cancel()
-		r.webs.Add(-1)
-		r.serving.Add(-1)
-		r.localGone()
+		if !e.outlives {
+			e.over()
+		}
 	}()
 	e.answer(r.webHandler)
 	answered = true
+}
+
+// over is called once after the response.
+func (e *webEnd) over() {
+	r := e.sh.relay
+	e.cancel()
+	r.webs.Add(-1)
+	r.serving.Add(-1)
+	r.localGone()
 }
 
 func (e *webEnd) answer(h http.Handler) {
@@ -119,6 +131,9 @@ func (e *webEnd) answer(h http.Handler) {
 	default:
 		h.ServeHTTP(&e.writer, req)
 	}
+	if e.outlives {
+		return
+	}
 	e.writer.finish()
 	if req.MultipartForm != nil {
 		_ = req.MultipartForm.RemoveAll() // on error, files remain in the system's temporary directory
@@ -131,8 +146,12 @@ func (e *webEnd) act() {
 	if h == nil {
 		return
 	}
-	a := e.currentReply()
+	a, lasts := e.currentReply()
 	s := h.stream
+	if lasts && !e.lasts {
+		e.lasts, s.Value = true, nil
+		s.recount()
+	}
 	for i := range a.early {
 		if e.half == h && !s.started {
 			e.send(h, &a.early[i], false)
@@ -153,12 +172,13 @@ func (e *webEnd) act() {
 	}
 }
 
-func (e *webEnd) currentReply() webReply {
+// currentReply returns the response so far, and whether it outlives its handler.
+func (e *webEnd) currentReply() (a webReply, lasts bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	a := e.reply
+	a = e.reply
 	e.reply.early = nil
-	return a
+	return a, e.gone != nil
 }
 
 // send sends the start of a response.
@@ -232,6 +252,7 @@ func (e *webEnd) detach(h *half) {
 	e.leave(h)
 	e.cancel()
 	e.close()
+	e.left()
 }
 
 // abandon is detach for a shard in an unknown state.
@@ -239,6 +260,7 @@ func (e *webEnd) abandon() {
 	e.half, e.pumps = nil, false
 	e.cancel()
 	e.close()
+	e.left()
 }
 
 // reset ends the stream without the rest of its response.

@@ -1,0 +1,44 @@
+package relay
+
+import "context"
+
+// Outlive makes the response to the request of ctx outlive its handler, without a goroutine: after the handler has
+// returned, its ResponseWriter can still be used, by one goroutine at a time, until the returned function ends the
+// response. That function must be called exactly once. gone is called when the stream ends before; it must not block.
+// The handler calls Outlive last, and must not write afterwards. It must have read the request's body. Outlive returns
+// nil for a request over HTTP/1.1, whose handler has to wait.
+func Outlive(ctx context.Context, gone func()) (end func()) {
+	e, ok := ctx.Value(webKey{}).(*webEnd)
+	if !ok {
+		return nil
+	}
+	e.outlives = true
+	e.value = nil
+	e.sh.relay.wg.Add(1) // the goroutine of the handler is counted, too
+	e.mu.Lock()
+	e.gone = gone
+	over := e.shut
+	e.mu.Unlock()
+	if over {
+		gone()
+	}
+	e.sh.post(&e.event)
+	return e.finish
+}
+
+// finish ends a response that has outlived its handler.
+func (e *webEnd) finish() {
+	e.writer.finish()
+	e.over()
+	e.sh.relay.wg.Done()
+}
+
+// left calls gone at the end of the stream.
+func (e *webEnd) left() {
+	e.mu.Lock()
+	gone := e.gone
+	e.mu.Unlock()
+	if gone != nil {
+		gone()
+	}
+}

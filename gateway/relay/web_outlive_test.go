@@ -1,0 +1,143 @@
+package relay_test
+
+import (
+	"io"
+	"net/http"
+	"sync"
+	"testing"
+
+	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/rawhttp2"
+)
+
+// outlived is a response whose handler has returned.
+type outlived struct {
+	http.ResponseWriter
+	end  func()
+	gone chan struct{}
+}
+
+// outlive makes a request whose response outlives its handler, and returns both.
+func (w *webRelay) outlive() (*rawhttp2.Conn, *outlived) {
+	w.t.Helper()
+	all := make(chan *outlived, 1)
+	w.handlers <- func(rw http.ResponseWriter, r *http.Request) {
+		o := &outlived{ResponseWriter: rw, gone: make(chan struct{})}
+		_, _ = io.WriteString(rw, "begun ")
+		check.Must(w.t, http.NewResponseController(rw).Flush())
+		o.end = sync.OnceFunc(relay.Outlive(r.Context(), func() { close(o.gone) }))
+		all <- o
+	}
+	c := w.raw("GET", true)
+	o := check.Received(w.t, all, "the handler")
+	check.Received(w.t, w.left, "the end of the handler")
+	check.Cleanup(w.t, o.end) // otherwise the relay would not close after a failure
+	return c, o
+}
+
+// TestOutlive: a response may outlive its handler. It then costs less.
+func TestOutlive(t *testing.T) {
+	t.Parallel()
+	w := newWebRelay(t, relay.Config{})
+	begun, proceed := make(chan struct{}), make(chan struct{})
+	w.handlers <- func(rw http.ResponseWriter, _ *http.Request) {
+		write(rw, "usual")
+		check.Must(t, http.NewResponseController(rw).Flush())
+		begun <- struct{}{}
+		<-proceed
+	}
+	usual := w.raw("GET", true)
+	check.Received(t, begun, "the usual response")
+	cost := w.held.held.Load()
+	close(proceed)
+	_, err := usual.WaitResponse(1)
+	check.Must(t, err)
+	check.Must(t, usual.Close())
+	w.atRest(1)
+
+	c, o := w.outlive()
+	check.Holds(t, "the lower cost", func() bool { return w.held.held.Load() <= cost-16<<10 })
+	for range 2 {
+		_, err := io.WriteString(o, "more ")
+		check.Must(t, err)
+		check.Must(t, http.NewResponseController(o.ResponseWriter).Flush())
+	}
+	select {
+	case <-o.gone:
+		t.Error("the stream has ended")
+	default:
+	}
+	o.end()
+	r, err := c.WaitResponse(1)
+	if err != nil || string(r.Body) != "begun more more " {
+		t.Errorf("%v, %v", err, r)
+	}
+	if _, err := io.WriteString(o, "late"); err == nil {
+		t.Error("the response can be written after its end")
+	}
+	check.Must(t, c.Close())
+	w.atRest(0)
+}
+
+// TestOutliveGone: what writes a response that outlives its handler is notified when the client disconnects, and when
+// the relay is closed, which waits for the end of the response.
+func TestOutliveGone(t *testing.T) {
+	t.Parallel()
+	w := newWebRelay(t, relay.Config{})
+	c, o := w.outlive()
+	check.Must(t, c.Write(rawhttp2.Reset(1, rawhttp2.Cancel)))
+	check.Received(t, o.gone, "the disconnection")
+	o.end()
+	w.atRest(0)
+
+	_, o = w.outlive()
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		w.Close()
+	}()
+	check.Received(t, o.gone, "the end of the relay")
+	select {
+	case <-closed:
+		t.Error("it did not wait for the end of the response")
+	default:
+	}
+	o.end()
+	check.Received(t, closed, "the end of the response")
+}
+
+// TestOutliveShutdown: a relay that stops waits for responses that outlive their handlers.
+func TestOutliveShutdown(t *testing.T) {
+	t.Parallel()
+	w := newWebRelay(t, relay.Config{})
+	c, o := w.outlive()
+	down := make(chan error, 1)
+	go func() { down <- w.Shutdown(t.Context()) }()
+	_, err := c.Wait(func(f rawhttp2.Frame) bool { return f.Type == rawhttp2.TypeGoAway })
+	check.Must(t, err)
+	select {
+	case err := <-down:
+		t.Errorf("it did not wait: %v", err)
+	default:
+	}
+	o.end()
+	_, err = c.Wait(func(f rawhttp2.Frame) bool { return f.Type == rawhttp2.TypeData && f.Has(rawhttp2.EndStream) })
+	check.Must(t, err)
+	check.Must(t, c.Close())
+	check.Must(t, check.Received(t, down, "the shutdown"))
+}
+
+// TestOutliveHTTP1: net/http's server has no such responses.
+func TestOutliveHTTP1(t *testing.T) {
+	t.Parallel()
+	w := newWebRelay(t, relay.Config{})
+	w.handlers <- func(_ http.ResponseWriter, r *http.Request) {
+		if relay.Outlive(r.Context(), nil) != nil {
+			t.Error("the response outlives its handler")
+		}
+	}
+	resp, err := webClients(t, nil)["HTTP/1.1"].Get("http://" + w.addr)
+	check.Must(t, err)
+	check.Must(t, resp.Body.Close())
+}
