@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/sha256"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -79,11 +80,13 @@ func (f *mcpFront) listen(t *testing.T, revision string, header ...string) *chan
 // stream ends when the gateway stops.
 func TestMCPListChanged(t *testing.T) {
 	t.Parallel()
-	for _, revision := range revisions {
-		t.Run(revision, func(t *testing.T) {
+	for i := range 2 * len(revisions) {
+		revision, http2 := revisions[i/2], i%2 == 1
+		t.Run(fmt.Sprint(revision, " over HTTP/2: ", http2), func(t *testing.T) {
 			t.Parallel()
 			looks := &watched{next: make(chan struct{}, 10)}
 			f := startMCP(t, func(o *gatewaytest.Options) { looks.listedTools, o.MCP.Usable = o.MCP.Usable, looks })
+			f.http2 = http2
 			s := f.listen(t, revision)
 			begun, changed, ended := "", `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`, "EOF"
 			if revision == revisions[0] {
@@ -148,13 +151,15 @@ func TestMCPListenEnds(t *testing.T) {
 			return ctx, cancel
 		}
 	})
-	for _, revision := range revisions {
+	for i := range 2 * len(revisions) {
+		revision := revisions[i/2]
+		f.http2 = i%2 == 1
 		s := f.listen(t, revision)
 		s.next(t)
 		check.Received(t, follows, "the client to follow the tools")()
 		for got := ""; got != "EOF"; got = s.next(t) {
 			if strings.Contains(got, "error") {
-				t.Errorf("%s: %s", revision, got)
+				t.Errorf("%s, over HTTP/2 %t: %s", revision, f.http2, got)
 			}
 		}
 	}

@@ -38,6 +38,9 @@ func (f *mcpFront) open(t *testing.T, method, body string, header ...string) *ht
 	}
 	req.Host = req.Header.Get("Host") // empty means that of the URL
 	client := f.gateway.HTTP1(t)
+	if f.http2 {
+		client = f.gateway.HTTP2(t)
+	}
 	client.Timeout, client.Transport = 0, clienttest.Bound(client.Transport) // of streams
 	resp, err := client.Do(req)
 	check.Must(t, err)

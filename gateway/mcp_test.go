@@ -35,6 +35,7 @@ type mcpFront struct {
 	capability *gatewaytest.Capability
 	known      *catalog.Catalog
 	path       string // of requests; empty means that of MCP
+	http2      bool   // requests are over HTTP/2
 }
 
 // declare publishes tools. A caller may use all of them except "hidden".

@@ -29,20 +29,32 @@ func NewSlots(leaving context.Context, name string, n int64) *Slots {
 // Hold runs feed in a slot of the owner. The context of feed ends with ctx, and when the gateway stops. The error is
 // that of feed, or a *call.Refusal: Full, or that the gateway is stopping.
 func (s *Slots) Hold(ctx context.Context, owner string, feed func(context.Context) error) error {
-	slot := s.pool.Of(owner)
-	if !slot.Reserve(1) {
-		return Full
+	release, err := s.Take(owner)
+	if err != nil {
+		return err
 	}
-	defer slot.Release(1)
-	if s.leaving.Err() != nil {
-		return refusedLeaving
-	}
+	defer release()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.leaving, cancel)()
-	err := feed(ctx)
+	err = feed(ctx)
 	if s.leaving.Err() != nil {
 		return refusedLeaving
 	}
 	return err
+}
+
+// Take takes a slot of the owner, for a watch that the caller ends when the gateway stops. The caller must call
+// release. The error is that of Hold.
+func (s *Slots) Take(owner string) (release func(), err error) {
+	slot := s.pool.Of(owner)
+	if !slot.Reserve(1) {
+		return nil, Full
+	}
+	release = func() { slot.Release(1) }
+	if s.leaving.Err() != nil {
+		release()
+		return nil, refusedLeaving
+	}
+	return release, nil
 }

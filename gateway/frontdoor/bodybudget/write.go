@@ -16,6 +16,7 @@ type Writer struct {
 	control http.ResponseController
 	stall   time.Duration
 	first   time.Time // earliest deadline; zero before the first write
+	lasts   bool      // the response outlives its handler
 }
 
 // WriteTimeout returns a response whose Write fails after the client has read nothing for the duration stall. End must
@@ -59,5 +60,15 @@ func (w *Writer) limit() {
 	_ = w.control.SetWriteDeadline(by)
 }
 
-// End resets the connection for another request.
-func (w *Writer) End() { _ = w.control.SetWriteDeadline(time.Time{}) }
+// End resets the connection for another request, unless the response outlives its handler.
+func (w *Writer) End() {
+	if !w.lasts {
+		w.Reset()
+	}
+}
+
+// Outlive makes End do nothing. Reset must be called at the end of the response.
+func (w *Writer) Outlive() { w.lasts = true }
+
+// Reset resets the connection for another request.
+func (w *Writer) Reset() { _ = w.control.SetWriteDeadline(time.Time{}) }

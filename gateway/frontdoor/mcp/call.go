@@ -45,13 +45,10 @@ type invocation struct {
 	answer  *sdk.ElicitResult // the user's response to the request of that attempt; nil means none
 }
 
-// callDirect serves a request without the SDK.
+// callDirect serves a call without the SDK.
 func (h *Handler) callDirect(ctx context.Context, _ string, req sdk.Request) (result sdk.Result, err error) {
-	switch req := req.(type) {
-	case *sdk.CallToolRequest:
+	if req, ok := req.(*sdk.CallToolRequest); ok {
 		result, err = h.call(ctx, req)
-	case *sdk.SubscriptionsListenRequest:
-		result, err = h.listen(ctx, req)
 	}
 	return encoded(ctx, result, err)
 }

@@ -27,17 +27,25 @@ func (r *running) begin(ctx context.Context, key requestKey) (context.Context, f
 	if key.id == "" {
 		return ctx, cancel
 	}
+	remove := r.add(key, cancel)
+	return ctx, func() {
+		cancel()
+		remove()
+	}
+}
+
+// add makes a cancellation call cancel, until remove is called. Without an id it does nothing.
+func (r *running) add(key requestKey, cancel func()) (remove func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, twice := r.all[key]; twice { // an id in use stays with its request
-		return ctx, cancel
+	if _, twice := r.all[key]; twice || key.id == "" { // an id in use stays with its request
+		return func() {}
 	}
 	if r.all == nil {
 		r.all = map[requestKey]context.CancelFunc{}
 	}
 	r.all[key] = cancel
-	return ctx, func() {
-		cancel()
+	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		delete(r.all, key)

@@ -74,16 +74,6 @@ func (h *Handler) serveDirect(ctx context.Context, out http.ResponseWriter, x *e
 	h.memories.put(x.memory)
 }
 
-// serveListen serves a subscription without the SDK. It holds no memory of the request while it waits.
-func (h *Handler) serveListen(ctx context.Context, out http.ResponseWriter, x *exchange) {
-	request := x.read.listens
-	x.read.body, x.read.memory, x.read.listens = nil, nil, nil
-	result, err := h.direct(ctx, x.read.method, request)
-	x.memory = h.memories.take()
-	h.writeDirect(out, x, result, err)
-	h.memories.put(x.memory)
-}
-
 // writeDirect writes the response of a request that is served without the SDK.
 func (h *Handler) writeDirect(out http.ResponseWriter, x *exchange, result sdk.Result, err error) {
 	m, w := x.read, &x.memory.answer

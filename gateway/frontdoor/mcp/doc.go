@@ -8,7 +8,7 @@
 //	batch.go     batches of messages (2025-03-26)
 //	names.go     the names of tools: capability__tool
 //	list.go      tools/list: the caller's catalog
-//	listen.go    streams that notify clients of changes of their list
+//	listen.go    streams that notify clients of changes of their lists; listener.go what they share
 //	subscribe.go subscriptions to resources; subscriptions.go those of a stream
 //	events.go    responses as events, and heartbeats of long requests
 //	features.go  lists and calls of what servers offer besides tools: prompts.go, resources.go, uris.go

@@ -13,7 +13,6 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/frontdoor/stream"
 	"github.com/capgate/capgate/internal/lib/accept"
-	"github.com/capgate/capgate/internal/lib/backoff"
 	"github.com/capgate/capgate/internal/lib/strictjson"
 )
 
@@ -53,42 +52,6 @@ const resourceUpdated = "notifications/resources/updated"
 type update struct {
 	Meta sdk.Meta `json:"_meta,omitempty"`
 	URI  string   `json:"uri"`
-}
-
-// watching is a stream that notifies a client of changes of its lists.
-type watching struct {
-	h     *Handler
-	r     *http.Request
-	lists Lists                     // of which the client is notified
-	begin func() error              // notifies the client that the stream is open
-	told  func(method string) error // notifies the client of a change
-}
-
-// run watches the lists of the request's caller until ctx or the caller's credential ends, or the gateway stops. It has
-// no goroutine of its own, because there may be many streams.
-func (w *watching) run(ctx context.Context) error {
-	begun, searches := false, false
-	return w.h.cfg.Catalog.Watch(ctx, func(changed Lists) error {
-		before := searches
-		searches = w.h.searches(w.r)
-		switch {
-		case !begun:
-			begun = true
-			return w.begin()
-		case before && searches: // the list still has the same two tools
-			changed &^= ToolList
-		}
-		for _, l := range listChanges {
-			if changed&w.lists&l.of == 0 {
-				continue
-			}
-			if err := w.told(l.method); err != nil {
-				return err
-			}
-		}
-		backoff.Sleep(ctx, listenPause)
-		return nil
-	})
 }
 
 // readListen reads the subscription of a message that is served without the SDK, like readDirect.
@@ -166,26 +129,66 @@ func (h *Handler) listsOf(wants *sdk.NotificationSubscriptions) (all Lists) {
 	return all
 }
 
-// listen serves subscriptions/listen, whose headers the SDK has checked (2026-07-28, Subscriptions). The stream lasts
-// until the client disconnects.
-func (h *Handler) listen(ctx context.Context, req *sdk.SubscriptionsListenRequest) (sdk.Result, error) {
+// listen serves subscriptions/listen for the SDK, which has checked the headers (2026-07-28, Subscriptions). The stream
+// lasts until the client disconnects.
+func (h *Handler) listen(ctx context.Context, req *sdk.SubscriptionsListenRequest) (result sdk.Result, err error) {
+	l, done, err := h.listenerOf(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	l.serve(nil, func(failed error) { result, err = done(failed) })
+	return result, err
+}
+
+// serveListen serves subscriptions/listen without the SDK. It holds no memory of the message while it waits.
+func (h *Handler) serveListen(key requestKey, x *exchange) {
+	ctx := x.r.Context()
+	request, observe := x.read.listens, h.observing(ctx, x.read.method)
+	x.read.body, x.read.memory, x.read.listens = nil, nil, nil
+	answer := func(result sdk.Result, err error) {
+		result, err = encoded(ctx, result, err)
+		observe(result, err)
+		x.memory = h.memories.take()
+		h.writeDirect(x.out, x, result, err)
+		h.memories.put(x.memory)
+	}
+	l, done, err := h.listenerOf(ctx, request)
+	if err != nil {
+		answer(nil, err)
+		return
+	}
+	if x.read.mayStream {
+		x.alive = keepAlive(x.events, h.cfg.Beat, l.leave)
+	}
+	remove := h.running.add(key, l.leave)
+	l.serve(x.out, func(err error) {
+		defer remove()
+		answer(done(err))
+	})
+}
+
+// listenerOf returns the listener of a subscription, and the function that returns the result at its end.
+func (h *Handler) listenerOf(ctx context.Context, req *sdk.SubscriptionsListenRequest) (*listener,
+	func(error) (sdk.Result, error), error) {
 	x := exchangeOf(ctx)
 	if req.Params.Notifications == nil || x.read.id == nil {
-		return nil, invalidParams("notifications must be an object with the notifications to listen to")
+		return nil, nil, invalidParams("notifications must be an object with the notifications to listen to")
 	}
 	lists, uris := h.listsOf(req.Params.Notifications), req.Params.Notifications.ResourceSubscriptions
 	switch {
 	case !h.cfg.subscribes():
 		uris = nil
 	case tooMany(uris):
-		return nil, limited(subscriptionsLimited, 0, "a stream has at most 64 subscriptions to resources, with 32 KiB "+
-			"of URIs; subscribe to fewer")
+		return nil, nil, limited(subscriptionsLimited, 0, "a stream has at most 64 subscriptions to resources, with "+
+			"32 KiB of URIs; subscribe to fewer")
 	}
 	out, meta := x.events, sdk.Meta{sdk.MetaKeySubscriptionID: json.RawMessage(x.read.id)}
-	updates := h.newSubscriptions(ctx, x, func(uri string) error {
-		return out.send(notification{"2.0", resourceUpdated, update{meta, uri}})
-	})
-	defer updates.stop()
+	var updates *subscriptions
+	if len(uris) > 0 {
+		updates = h.newSubscriptions(ctx, x, func(uri string) error {
+			return out.send(notification{"2.0", resourceUpdated, update{meta, uri}})
+		})
+	}
 	begin := func() error {
 		if len(uris) > 0 {
 			uris = updates.of(uris)
@@ -197,21 +200,17 @@ func (h *Handler) listen(ctx context.Context, req *sdk.SubscriptionsListenReques
 					PromptsListChanged: lists&PromptList != 0, ResourcesListChanged: lists&ResourceList != 0,
 					ResourceSubscriptions: uris}}})
 	}
-	var err error
-	if lists != 0 || len(uris) > 0 {
-		w := watching{h, x.r, lists, begin, func(method string) error {
-			return out.send(notification{"2.0", method, listChange{meta}})
-		}}
-		err = w.run(ctx)
-	} else {
-		err = begin()
-	}
-	if err != nil {
-		return nil, err
-	}
-	result := &sdk.SubscriptionsListenResult{Meta: meta}
-	result.ResultType = "complete"
-	return result, nil
+	l := &listener{h: h, ctx: ctx, r: x.r, watches: lists != 0 || len(uris) > 0, lists: lists, begin: begin,
+		told: func(method string) error { return out.send(notification{"2.0", method, listChange{meta}}) }}
+	return l, func(err error) (sdk.Result, error) {
+		updates.stop()
+		if err != nil {
+			return nil, err
+		}
+		result := &sdk.SubscriptionsListenResult{Meta: meta}
+		result.ResultType = "complete"
+		return result, nil
+	}, nil
 }
 
 // primedVersion is the first revision whose streams start with an event without data.
@@ -252,26 +251,29 @@ func (h *Handler) serveEvents(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, r, m, refused)
 		return
 	}
-	ctx, leave := context.WithCancel(r.Context())
-	defer leave()
-	out := eventsTo(w)
+	ctx, out := r.Context(), eventsTo(w)
 	var alive *heartbeat
-	defer func() { alive.stop() }()
-	updates := h.newSubscriptions(ctx, &exchange{r: r, read: m, session: s}, func(uri string) error {
-		return out.send(notification{"2.0", resourceUpdated, update{URI: uri}})
-	})
-	defer updates.stop()
-	watch := watching{h, r, AllLists, func() error {
-		alive = keepAlive(out, h.cfg.Beat, leave)
+	var updates *subscriptions
+	if h.cfg.subscribes() && s.ID != "" {
+		updates = h.newSubscriptions(ctx, &exchange{r: r, read: m, session: s}, func(uri string) error {
+			return out.send(notification{"2.0", resourceUpdated, update{URI: uri}})
+		})
+	}
+	l := &listener{h: h, ctx: ctx, r: r, watches: true, lists: AllLists,
+		told: func(method string) error { return out.send(notification{Version: "2.0", Method: method}) }}
+	l.begin = func() error {
+		alive = keepAlive(out, h.cfg.Beat, l.leave)
 		defer updates.ofSession()
 		if m.version < primedVersion {
 			return out.Beat()
 		}
 		return out.Send([]byte("id: " + rand.Text() + "\ndata:\n\n"))
-	}, func(method string) error {
-		return out.send(notification{Version: "2.0", Method: method})
-	}}
-	if err := watch.run(ctx); err != nil && !out.Begun() {
-		h.refuse(w, r, m, err)
 	}
+	l.serve(w, func(err error) {
+		updates.stop()
+		alive.stop()
+		if err != nil && !out.Begun() {
+			h.refuse(w, r, m, err)
+		}
+	})
 }

@@ -52,7 +52,10 @@ type Config struct {
 	Keys   func(ctx context.Context) [][]byte
 	Tenant func(*http.Request) string         // returns the tenant of a request's caller
 	Member func(*http.Request) toolset.Caller // returns a request's caller as one of toolsets; optional
-	Unix   func(*http.Request) bool           // reports whether a client is connected to a Unix domain socket; optional
+	// Outlive makes the response to a request outlive its handler: it then lasts until end is called. gone is called if
+	// the client disconnects before, and does not block. A nil end means that the handler has to wait. Optional.
+	Outlive func(r *http.Request, gone func()) (end func())
+	Unix    func(*http.Request) bool // reports whether a client is connected to a Unix domain socket; optional
 	// Caller returns the identifier of a request's caller; required with Keys.
 	Caller func(*http.Request) string
 	// Owner returns the UID of a request's tenant, or the network of a client without one; required with Cancel.
@@ -105,10 +108,9 @@ type Catalog interface {
 	// Tools calls visit with the tools of each capability that the caller of ctx may use, starting at the id from, in
 	// the order of ids, until visit returns false. The error is a gRPC status.
 	Tools(ctx context.Context, from string, visit func(capability string, tools []Tool) bool) error
-	// Watch calls changed at its start, and each time lists of the caller of ctx have changed, with these. changed may
-	// block; changes meanwhile cause one more call. Watch returns nil when ctx or the caller's credential ends, or the
-	// gateway stops. The error is that of changed, or a gRPC status.
-	Watch(ctx context.Context, changed func(Lists) error) error
+	// Watch watches the lists of the caller of ctx. notify is called when Over or Next may have a new result, also
+	// before Watch returns; it must not block. The error is a gRPC status.
+	Watch(ctx context.Context, notify func()) (Watch, error)
 	View
 	// Undiscovered returns, from memory, the gRPC status of a capability that the caller of ctx sees, and whose tools
 	// are not known yet; nil: they are, or it is not visible.
@@ -122,6 +124,17 @@ type Catalog interface {
 	Hash(capability, tool string) (toolschema.Hash, bool)
 	// Results returns, from memory, the form of a tool's results.
 	Results(capability, tool string) Results
+}
+
+// Watch is a watch of the lists of a caller. One goroutine at a time may use it.
+type Watch interface {
+	// Over reports whether the caller's credential has ended, or the gateway stops.
+	Over() bool
+	// Next returns the lists that have changed since the last call, without waiting; at first all of them, once they
+	// are known. The error is a gRPC status.
+	Next() (Lists, error)
+	// Stop ends the watch. It must be called once.
+	Stop()
 }
 
 // Tool is a tool that a caller may use.
@@ -314,28 +327,28 @@ func (h *Handler) serve(out http.ResponseWriter, r *http.Request, m *message) {
 func (h *Handler) dispatch(sdk http.Handler, out http.ResponseWriter, r *http.Request, m *message, s session) {
 	x := &m.exchange
 	r = request.With(r, exchangeKey{}, x)
-	ctx, leave := r.Context(), func() {}
-	if m.call == nil || s.ID != "" || !relay.EndsUnread(ctx) { // otherwise its server ends the request
-		var key requestKey
-		if s.ID != "" {
-			key = requestKey{s.ID, string(m.id)}
-		}
-		ctx, leave = h.running.begin(ctx, key)
-		r = r.WithContext(ctx)
-	}
-	defer leave()
 	x.r, x.out, x.read, x.session = r, out, m, s
 	x.events = x.own.to(out)
+	var key requestKey
+	if s.ID != "" {
+		key = requestKey{s.ID, string(m.id)}
+	}
+	if m.listens != nil {
+		h.serveListen(key, x)
+		return
+	}
+	ctx, leave := r.Context(), func() {}
+	if m.call == nil || s.ID != "" || !relay.EndsUnread(ctx) { // otherwise its server ends the request
+		ctx, leave = h.running.begin(ctx, key)
+		x.r = r.WithContext(ctx)
+	}
+	defer leave()
 	if m.mayStream {
 		x.alive = m.heartbeat().start(x.events, h.cfg.Beat, leave)
 		defer func() { x.alive.stop() }()
 	}
-	switch {
-	case m.call != nil:
+	if m.call != nil {
 		h.serveDirect(ctx, out, x)
-		return
-	case m.listens != nil:
-		h.serveListen(ctx, out, x)
 		return
 	}
 	h.serveSDK(ctx, sdk, x)

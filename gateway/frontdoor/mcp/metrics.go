@@ -77,8 +77,7 @@ func (h *Handler) Metrics() *metric.Set {
 // measured returns the SDK's middleware that counts requests.
 func (h *Handler) measured(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
-		r, begun := exchangeOf(ctx).r, time.Now()
-		of := operation{method: method, revision: RevisionOf(r), unix: h.cfg.Unix != nil && h.cfg.Unix(r)}
+		of, begun := h.operation(ctx, method), time.Now()
 		if c, ok := req.(*sdk.CallToolRequest); ok {
 			of.tool = h.knownName(ctx, c.Params.Name)
 		}
@@ -89,6 +88,21 @@ func (h *Handler) measured(next sdk.MethodHandler) sdk.MethodHandler {
 		}
 		h.operations.observe(of, time.Since(begun))
 		return result, err
+	}
+}
+
+// operation returns the labels of a request that has no error yet.
+func (h *Handler) operation(ctx context.Context, method string) operation {
+	r := exchangeOf(ctx).r
+	return operation{method: method, revision: RevisionOf(r), unix: h.cfg.Unix != nil && h.cfg.Unix(r)}
+}
+
+// observing returns the function that counts a request which begins now, and that has no tool.
+func (h *Handler) observing(ctx context.Context, method string) func(sdk.Result, error) {
+	of, begun := h.operation(ctx, method), time.Now()
+	return func(result sdk.Result, err error) {
+		of.failure = failureOf(result, err)
+		h.operations.observe(of, time.Since(begun))
 	}
 }
 

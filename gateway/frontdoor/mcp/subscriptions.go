@@ -82,13 +82,12 @@ func (h *Handler) newSubscriptions(ctx context.Context, x *exchange, send func(u
 	return s
 }
 
-// ofSession follows the subscriptions of a session.
+// ofSession follows the subscriptions of a session. If s is nil, there are none.
 func (s *subscriptions) ofSession() {
-	levels := s.h.cfg.Levels
-	if !s.h.cfg.subscribes() || s.x.session.ID == "" {
+	if s == nil {
 		return
 	}
-	key := s.h.cfg.Session(s.x.r, s.x.session.ID)
+	levels, key := s.h.cfg.Levels, s.h.cfg.Session(s.x.r, s.x.session.ID)
 	s.read = func(ctx context.Context) ([]string, error) { return levels.URIs(ctx, key) }
 	s.leaving = levels.Stream(key.ID, s.changed)
 	s.changed()
@@ -134,6 +133,9 @@ func (s *subscriptions) changed() {
 
 // stop ends all subscriptions of the stream, and waits for the goroutines.
 func (s *subscriptions) stop() {
+	if s == nil {
+		return
+	}
 	s.leaving()
 	s.mu.Lock()
 	s.ended = true

@@ -7,6 +7,8 @@ import (
 	"net/http/httptest"
 	"os"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,18 +21,35 @@ import (
 )
 
 // Watch implements mcp.Catalog: the tools change each millisecond.
-func (a *asking) Watch(ctx context.Context, changed func(mcp.Lists) error) error {
-	for begun := time.Now(); ctx.Err() == nil; {
-		if err := changed(mcp.ToolList); err != nil {
-			return err
+func (a *asking) Watch(_ context.Context, notify func()) (mcp.Watch, error) {
+	w := &changing{stop: make(chan struct{})}
+	begun := time.Now()
+	w.runs.Go(func() {
+		for notify(); ; notify() {
+			select {
+			case <-w.stop:
+				return
+			case <-time.After(time.Millisecond):
+				a.changes.Store(time.Since(begun).Milliseconds())
+			}
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(time.Millisecond):
-		}
-		a.changes.Store(time.Since(begun).Milliseconds())
-	}
-	return nil
+	})
+	return w, nil
+}
+
+// changing is a watch of tools that change all the time.
+type changing struct {
+	stop chan struct{}
+	runs sync.WaitGroup
+}
+
+func (*changing) Over() bool { return false }
+
+func (*changing) Next() (mcp.Lists, error) { return mcp.ToolList, nil }
+
+func (w *changing) Stop() {
+	close(w.stop)
+	w.runs.Wait()
 }
 
 // pieces is an endless answer. It counts what is taken of it.
@@ -65,7 +84,8 @@ func (p *pieces) RecvMsg(m any) error {
 type unread struct {
 	*httptest.ResponseRecorder
 	room     int
-	until    time.Time // when the client reads
+	full     atomic.Bool // there is no more room
+	until    time.Time   // when the client reads
 	deadline time.Time
 	events   int // that the client has got
 }
@@ -77,7 +97,7 @@ func (u *unread) SetWriteDeadline(at time.Time) error {
 }
 
 func (u *unread) Write(p []byte) (int, error) {
-	if now := time.Now(); u.room < len(p) && now.Before(u.until) {
+	if now := time.Now(); (u.room < len(p) || u.full.Load()) && now.Before(u.until) {
 		if !u.deadline.IsZero() && u.deadline.Before(u.until) {
 			<-time.After(u.deadline.Sub(now))
 			return 0, os.ErrDeadlineExceeded
@@ -85,6 +105,7 @@ func (u *unread) Write(p []byte) (int, error) {
 		<-time.After(u.until.Sub(now))
 	}
 	u.room -= len(p)
+	_, _ = u.ResponseRecorder.Write(p)
 	u.events += bytes.Count(p, []byte("list_changed"))
 	return len(p), nil
 }

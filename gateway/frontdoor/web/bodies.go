@@ -25,7 +25,7 @@ func (s *Server) Bodies(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := Of(r)
 		v.results.begin(v, s.cfg.Results)
-		defer v.results.end()
+		defer v.release()
 		v.Charge(requestWork)
 		next.ServeHTTP(w, request.With(r, request.ResultsKey(), &v.results))
 	})

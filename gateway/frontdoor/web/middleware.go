@@ -50,6 +50,7 @@ func (s *Server) Memory(next http.Handler) http.Handler {
 		}
 		defer account.Release(cost)
 		next.ServeHTTP(w, r)
+		v.await()
 	})
 }
 

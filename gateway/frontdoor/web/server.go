@@ -7,6 +7,7 @@
 //	middleware.go    panics, memory, hosts, the fair queue
 //	hosts.go         host names that the ports accept
 //	bodies.go        memory of bodies and responses, and its owners
+//	outlive.go       responses that outlive their handlers
 //	pages.go         requests from pages of other sites, traces of problems
 //	inherit.go       properties that calls inherit from their request
 package web

@@ -4,7 +4,6 @@ package tools
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -147,9 +146,10 @@ func New(cfg Config, deps Deps) (*Door, error) {
 	leaving, stop := context.WithCancel(context.Background())
 	tools := toolsOf{Config: cfg, router: deps.Router, features: newFeatures(leaving, deps.Router, deps.Features),
 		watchers: watch.NewSlots(leaving, "mcp watchers", maxWatchers)}
-	tools.views = newViews(cfg.Changes, tools.sums)
+	tools.views = newViews(leaving, cfg.Changes, tools.sums)
 	tools.features.changes = tools.views.changes
 	tools.views.changes.list(tools.features)
+	context.AfterFunc(leaving, tools.views.notify)
 	h := mcp.New(mcp.Config{
 		Conn: deps.Conn, Unary: deps.Conn.Unary, Catalog: tools, Features: offersOf{tools}, Absent: tools.absent,
 		Scopes: cfg.Scopes, Version: cfg.Version, Beat: cfg.Beat, Stall: cfg.Stall, Cancel: cfg.Cancel, Keys: cfg.Keys,
@@ -158,8 +158,9 @@ func New(cfg Config, deps Deps) (*Door, error) {
 			of := &web.Of(r).Identity
 			return mcpsession.Key{Tenant: of.Tenant, UID: uidOf(of), ID: id, Owner: ownerOf(of)}
 		},
-		Unix:   func(r *http.Request) bool { return web.Of(r).Client.Unix },
-		Tenant: func(r *http.Request) string { return web.Of(r).Identity.Tenant },
+		Outlive: func(r *http.Request, gone func()) func() { return web.Of(r).Outlive(gone) },
+		Unix:    func(r *http.Request) bool { return web.Of(r).Client.Unix },
+		Tenant:  func(r *http.Request) string { return web.Of(r).Identity.Tenant },
 		Member: func(r *http.Request) toolset.Caller {
 			of := &web.Of(r).Identity
 			return toolset.Caller{Tenant: of.Tenant, UID: uidOf(of), Groups: of.Groups()}
@@ -275,32 +276,6 @@ func (t toolsOf) Tools(ctx context.Context, from string, visit func(string, []mc
 		}
 		return visit(capability, tools)
 	})
-}
-
-// Watch implements mcp.Catalog.
-func (t toolsOf) Watch(ctx context.Context, changed func(mcp.Lists) error) error {
-	caller := web.From(ctx).Identity
-	if refusal := listable(&caller); refusal != nil {
-		return status.Answer(refusal).Err()
-	}
-	if t.Follow != nil {
-		var cancel context.CancelFunc
-		ctx, cancel = t.Follow(ctx, func(ctx context.Context) bool { return t.StillValid(ctx, &caller) })
-		defer cancel()
-	}
-	begun := false
-	err := t.watchers.Hold(ctx, caller.Tenant, func(ctx context.Context) error {
-		begun = true
-		return t.views.watch(ctx, &caller, changed)
-	})
-	var refusal *call.Refusal
-	switch {
-	case !errors.As(err, &refusal):
-		return err
-	case begun: // the gateway stops
-		return nil
-	}
-	return status.Answer(refusal).Err()
 }
 
 // Sees implements mcp.Catalog.

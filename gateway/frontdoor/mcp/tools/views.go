@@ -10,7 +10,6 @@ import (
 
 	"github.com/capgate/capgate/gateway/frontdoor/mcp"
 	"github.com/capgate/capgate/internal/lib/backoff"
-	"github.com/capgate/capgate/internal/lib/broadcast"
 	"github.com/capgate/capgate/internal/lib/recovery"
 	"github.com/capgate/capgate/internal/lib/semaphore"
 	"github.com/capgate/capgate/internal/lib/signal"
@@ -83,6 +82,7 @@ type views struct {
 	changes *ViewChanges
 	looks   *semaphore.Semaphore // of tenants
 	look    func(context.Context, *tenant.Identity) (listSums, error)
+	leaving context.Context //nolint:containedctx // ends when the gateway stops
 
 	mu  sync.Mutex
 	all map[viewKey]*view // views with streams; bounded by the number of streams
@@ -124,69 +124,49 @@ func viewKeyOf(caller *tenant.Identity) viewKey {
 
 // view is the state of the lists of callers with the same view.
 type view struct {
-	key     viewKey
-	caller  tenant.Identity // any of these callers
-	streams int             // guarded by views.mu
-	due     chan struct{}   // signals that a check is due
-	stop    context.CancelFunc
-	ended   chan struct{}
-	names   atomic.Uint32 // changes with each change of the names of tools and prompts
+	key    viewKey
+	caller tenant.Identity // any of these callers
+	due    chan struct{}   // signals that a check is due
+	stop   context.CancelFunc
+	ended  chan struct{}
+	names  atomic.Uint32 // changes with each change of the names of tools and prompts
 
-	changed broadcast.Signal // sent after the first check, and when a list has changed
 	mu      sync.Mutex
-	looked  bool
-	sums    listSums
-	err     error // error of the first check
+	streams map[*watcher]struct{} // added and removed under views.mu; notified of the first check and of changes
+	sums    *listSums             // of the last check; nil means none yet
+	err     error                 // error of the first check
 }
 
-func newViews(changes *ViewChanges, look func(context.Context, *tenant.Identity) (listSums, error)) *views {
+func newViews(leaving context.Context, changes *ViewChanges,
+	look func(context.Context, *tenant.Identity) (listSums, error)) *views {
 	if changes == nil {
 		changes = &ViewChanges{}
 	}
-	return &views{changes: changes, looks: semaphore.New(viewLooks, maxWatchers), look: look, all: map[viewKey]*view{}}
+	return &views{changes: changes, looks: semaphore.New(viewLooks, maxWatchers), look: look, leaving: leaving,
+		all: map[viewKey]*view{}}
 }
 
-// watch calls changed after the first check of the caller's lists, and each time some have changed, until ctx ends.
-// The error is that of changed, or of the first check.
-func (s *views) watch(ctx context.Context, caller *tenant.Identity, changed func(mcp.Lists) error) error {
-	v := s.join(caller)
-	defer s.leave(v)
-	var told listSums
-	for begun := false; ; {
-		next := v.changed.Next()
-		switch sums, looked, err := v.last(); {
-		case err != nil:
-			return err
-		case looked && (!begun || sums != told):
-			which := sums.differing(&told)
-			if !begun {
-				which = mcp.AllLists
-			}
-			begun, told = true, sums
-			if err := changed(which); err != nil {
-				return err
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-next:
-		}
+// notify notifies all streams.
+func (s *views) notify() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, v := range s.all {
+		v.notify()
 	}
 }
 
 // join returns the view of a caller, and adds a stream to it.
-func (s *views) join(caller *tenant.Identity) *view {
+func (s *views) join(caller *tenant.Identity, w *watcher) *view {
 	key := viewKeyOf(caller)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if v := s.all[key]; v != nil {
-		v.streams++
+		v.add(w)
 		return v
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	v := &view{key: key, caller: *caller, streams: 1, due: make(chan struct{}, 1), stop: cancel,
-		ended: make(chan struct{})}
+	v := &view{key: key, caller: *caller, due: make(chan struct{}, 1), stop: cancel, ended: make(chan struct{})}
+	v.add(w)
 	s.all[key] = v
 	s.changes.add(v)
 	go func() { // ends when the last stream leaves
@@ -197,9 +177,9 @@ func (s *views) join(caller *tenant.Identity) *view {
 }
 
 // leave removes a stream from a view. The last one ends it.
-func (s *views) leave(v *view) {
+func (s *views) leave(v *view, w *watcher) {
 	s.mu.Lock()
-	if v.streams--; v.streams > 0 {
+	if v.remove(w) > 0 {
 		s.mu.Unlock()
 		return
 	}
@@ -208,6 +188,32 @@ func (s *views) leave(v *view) {
 	s.changes.remove(v)
 	v.stop()
 	<-v.ended
+}
+
+func (v *view) add(w *watcher) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.streams == nil {
+		v.streams = map[*watcher]struct{}{}
+	}
+	v.streams[w] = struct{}{}
+}
+
+// remove removes a stream, and returns the number of the others.
+func (v *view) remove(w *watcher) int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.streams, w)
+	return len(v.streams)
+}
+
+// notify notifies the streams of the view.
+func (v *view) notify() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for w := range v.streams {
+		w.notify()
+	}
 }
 
 func (c *ViewChanges) add(v *view) {
@@ -247,21 +253,22 @@ func (s *views) lookAt(ctx context.Context, v *view) {
 	changed := false
 	switch {
 	case err == nil:
-		sums = sums.named(byte(names))
-		changed = !v.looked || v.sums != sums
-		v.looked, v.sums, v.err = true, sums, nil
-	case !v.looked && ctx.Err() == nil:
+		if sums = sums.named(byte(names)); v.sums == nil || *v.sums != sums {
+			v.sums, changed = &sums, true
+		}
+		v.err = nil
+	case v.sums == nil && ctx.Err() == nil:
 		v.err, changed = err, true
 	}
 	v.mu.Unlock()
 	if changed {
-		v.changed.Send()
+		v.notify()
 	}
 }
 
-// last returns the result of the last check. The error is that of the first one.
-func (v *view) last() (sums listSums, looked bool, err error) {
+// last returns the result of the last check; nil means that there was none. The error is that of the first one.
+func (v *view) last() (sums *listSums, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.sums, v.looked, v.err
+	return v.sums, v.err
 }
