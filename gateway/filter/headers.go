@@ -9,8 +9,8 @@ const (
 	SessionHeader    = "x-session-id" // of a call whose message names no session
 	UserHeader       = "x-user-id"    // accepted as far as the credential may assert it
 
-	// TenantHeader and OwnSessionHeader carry TenantKey and OwnSession of the call to code in the process that stands
-	// for a backend. Client headers of these names, and of RestHeader, are removed.
+	// TenantHeader and OwnSessionHeader carry TenantKey, and OwnSession and SessionOwner with a space between them, to
+	// code in the process that stands for a backend. Client headers of these names, and of RestHeader, are removed.
 	TenantHeader     = "x-capgate-tenant"
 	OwnSessionHeader = "x-capgate-own-session"
 	// RestHeader is set for a call over MCP. The result of an MCP server then has all fields that the server sent

@@ -7,13 +7,25 @@ import (
 
 // OwnSession returns the name of the session shared by all calls of a principal that name none: one for each user,
 // agent and credential. The name reveals nothing about them.
-func (c *Call) OwnSession() string {
+func (c *Call) OwnSession() string { return "own:" + digest(c.Info.User, c.Info.Agent, c.Info.Key) }
+
+// SessionOwner returns a name of the owner of a call's sessions, which is the user, or the key of a caller without one.
+// It reveals nothing about them.
+func (c *Call) SessionOwner() string {
+	if c.Info.User != "" {
+		return digest("user", c.Info.User)
+	}
+	return digest("key", c.Info.Key)
+}
+
+// digest returns a digest of strings.
+func digest(parts ...string) string {
 	h := sha256.New()
-	for _, part := range [...]string{c.Info.User, c.Info.Agent, c.Info.Key} {
+	for _, part := range parts {
 		sum := sha256.Sum256([]byte(part)) // of equal length, so that the boundaries of parts are unambiguous
 		h.Write(sum[:])
 	}
-	return "own:" + base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(h.Sum(nil)[:20])
+	return base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(h.Sum(nil)[:20])
 }
 
 // TenantKey returns a name of the caller's tenant that is unique, also compared to a later tenant with the same id.

@@ -92,7 +92,7 @@ func (f Filter) Admit(c *filter.Call, s *State) filter.Step {
 	upstream := UpstreamOf(c.Endpoint)
 	if upstream.Local() { // local upstreams separate the sessions of tenants
 		c.Stream.SetHeader(filter.TenantHeader, c.TenantKey())
-		c.Stream.SetHeader(filter.OwnSessionHeader, c.OwnSession())
+		c.Stream.SetHeader(filter.OwnSessionHeader, c.OwnSession()+" "+c.SessionOwner())
 		if c.Client.Protocol == call.MCP {
 			c.Stream.SetHeader(filter.RestHeader, "1")
 		} else {

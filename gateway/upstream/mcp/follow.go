@@ -101,8 +101,6 @@ func (v *server) subscribe(ctx context.Context, of attempted, in *joined) (_ *to
 		return v.openFollow(ctx, of, in, newFollow(ctx, of.op.uri, follower))
 	case in.open.ID() == "":
 		return nil, false, errNoUpdates
-	case follower != nil && v.isCrowded(of.tenant):
-		return nil, false, errFull
 	}
 	select {
 	case in.session.turn <- struct{}{}:
@@ -120,50 +118,11 @@ func (v *server) subscribe(ctx context.Context, of attempted, in *joined) (_ *to
 	return result, lost, err
 }
 
-// isCrowded reports whether a tenant has more sessions than its share, because subscriptions keep them.
-func (v *server) isCrowded(tenant string) bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.tenants[tenant] > maxTenantSessions
-}
-
-// charged reserves memory of a tenant. release must be called once.
-func (v *server) charged(tenant string, n int64) (release func(), ok bool) {
-	account := v.all.Room.Of(tenant)
-	if account == nil {
-		return func() {}, true
-	}
-	return func() { account.Release(n) }, account.Reserve(n)
-}
-
-// chargedStream is charged for the stream of a subscription. A tenant has at most maxTenantSessions of them.
-func (v *server) chargedStream(tenant string) (release func(), ok bool) {
-	free, ok := v.charged(tenant, streamCost)
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if ok && v.follows[tenant] == maxTenantSessions {
-		free()
-		ok = false
-	}
-	if !ok {
-		return nil, false
-	}
-	v.follows[tenant]++
-	return func() {
-		free()
-		v.mu.Lock()
-		defer v.mu.Unlock()
-		if v.follows[tenant]--; v.follows[tenant] == 0 {
-			delete(v.follows, tenant)
-		}
-	}, true
-}
-
 // enterFollow subscribes in a session. The caller must hold its turn.
 func (v *server) enterFollow(ctx context.Context, of attempted, in *joined, f *follow) (_ *toolResult, lost bool,
 	_ error) {
 	s, o := in.session, in.open
-	release, ok := v.charged(of.tenant, followCost)
+	release, ok := v.chargedFollow(s, user{of.tenant, of.user})
 	if !ok {
 		f.end()
 		return nil, false, errFull
@@ -235,7 +194,7 @@ func (o *opened) release(ctx context.Context, uri string, over bool) {
 // openFollow subscribes with a stream (2026-07-28, Subscriptions).
 func (v *server) openFollow(ctx context.Context, of attempted, in *joined, f *follow) (_ *toolResult, lost bool,
 	_ error) {
-	release, ok := v.chargedStream(of.tenant)
+	release, ok := v.chargedStream(user{of.tenant, of.user})
 	if !ok {
 		f.end()
 		return nil, false, errFull
@@ -301,7 +260,7 @@ func (s *followStream) read(v *server, o *opened) error {
 	if err = t.prepare(r, head{Method: listenMethod}); err != nil {
 		return errNoStream
 	}
-	resp, err := t.post(r)
+	resp, err := t.roundTrip(r)
 	if err != nil {
 		return errNoStream
 	}

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/gateway/questions"
-	"github.com/capgate/capgate/gateway/upstream"
 )
 
 // TestUpdatesOfResources: a message is an update of the resource if its URI is that of the resource or of a part of it.
@@ -26,39 +25,5 @@ func TestUpdatesOfResources(t *testing.T) {
 			}
 		}
 		f.end()
-	}
-}
-
-// TestStreamsOfSubscriptionsAreBounded: a tenant has at most 1,000 streams of subscriptions at a server. Those of other
-// tenants do not count.
-func TestStreamsOfSubscriptionsAreBounded(t *testing.T) {
-	t.Parallel()
-	all := &upstream.Fleets[*server]{Options: upstream.Options{Room: &upstream.Room{}}}
-	v := &server{all: all, follows: map[string]int{}}
-	var releases []func()
-	open := func(tenant string, want bool) {
-		t.Helper()
-		release, ok := v.chargedStream(tenant)
-		if ok != want {
-			t.Fatalf("stream %d of %s: %t", len(releases)+1, tenant, ok)
-		}
-		if ok {
-			releases = append(releases, release)
-		}
-	}
-	for range 1000 {
-		open("acme", true)
-	}
-	open("acme", false)
-	open("globex", true)
-	releases[0]()
-	releases = releases[1:]
-	open("acme", true)
-	open("acme", false)
-	for _, release := range releases {
-		release()
-	}
-	if len(v.follows) > 0 {
-		t.Errorf("%v streams are left", v.follows)
 	}
 }

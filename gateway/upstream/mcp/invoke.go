@@ -121,7 +121,8 @@ func (v *server) call(ctx context.Context, req *docpb.InvokeRequest, told chan<-
 	md, _ := metadata.FromIncomingContext(ctx)
 	trace := first(md, tracing.Traceparent)
 	ctx, seen := withNote(withTrace(ctx, trace))
-	tenant, own := first(md, filter.TenantHeader), first(md, filter.OwnSessionHeader)
+	tenant := first(md, filter.TenantHeader)
+	own, user, _ := strings.Cut(first(md, filter.OwnSessionHeader), " ")
 	session := cmp.Or(req.GetSessionId(), first(md, filter.SessionHeader))
 	asks := v.asker(first(md, questions.Metadata), req.GetToolName())
 	if op.method == manifest.Complete {
@@ -130,7 +131,7 @@ func (v *server) call(ctx context.Context, req *docpb.InvokeRequest, told chan<-
 	if first(md, questions.AppsMetadata) != "" {
 		asks.apps = apps
 	}
-	of := attempted{tenant: tenant, session: session, own: own, trace: trace, op: op, told: told, seen: seen,
+	of := attempted{tenant: tenant, session: session, own: own, user: user, trace: trace, op: op, told: told, seen: seen,
 		asks: asks}
 	result, err := asks.rounds(ctx, func(answers *questions.Answers) (*toolResult, error) {
 		op.answers = *answers
@@ -143,6 +144,7 @@ func (v *server) call(ctx context.Context, req *docpb.InvokeRequest, told chan<-
 // attempted holds what the attempts of a call have in common.
 type attempted struct {
 	tenant, session, own string
+	user                 string // owner of the sessions that the call opens
 	trace                string
 	op                   *operation
 	told                 chan<- []byte
@@ -255,7 +257,7 @@ func (v *server) join(ctx context.Context, of attempted) (_ joined, lost bool, _
 	kinds := of.asks.declared(v.old.Load())
 	for again := true; ; again = false {
 		key := v.keyOf(of.tenant, of.session, of.own, kinds)
-		s, release, err := v.lease(key)
+		s, release, err := v.lease(key, of.user)
 		if err != nil {
 			return joined{}, false, err
 		}

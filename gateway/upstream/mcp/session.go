@@ -42,6 +42,9 @@ type sessionKey struct {
 // isShared reports whether the session is for all calls at a server without sessions.
 func (k sessionKey) isShared() bool { return k.tenant == "" && k.session == "" }
 
+// user is a user of a tenant.
+type user struct{ tenant, name string }
+
 // session is a session at a server. If the server has no sessions, it is the result of the negotiation.
 type session struct {
 	turn    chan struct{} // capacity 1: held while it is opened
@@ -51,6 +54,9 @@ type session struct {
 	gone    atomic.Pointer[string] // id of a former session that the server has forgotten
 	renewed atomic.Int64           // last renewal in the store of all replicas, in ns since 1970
 	held    *fairshare.Account
+	user    string    // that opened it
+	follows int       // subscriptions; guarded by server.mu
+	unheld  func()    // ends the hold of the subscriptions; guarded by server.mu
 	calls   int       // guarded by server.mu
 	used    time.Time // guarded by server.mu
 }
@@ -80,8 +86,9 @@ type server struct {
 
 	mu       sync.Mutex
 	sessions map[sessionKey]*session
-	tenants  map[string]int // number of sessions by tenant
-	follows  map[string]int // the same of streams of subscriptions
+	tenants  map[string]int             // number of sessions by tenant
+	users    map[user]int               // the same by user
+	follows  map[string]*fairshare.Pool // streams of subscriptions by tenant, which its users share
 	swept    time.Time
 	watch    watch
 }
@@ -90,7 +97,8 @@ func newServer(all *upstream.Fleets[*server], f *upstream.Fleet, url string) *se
 	settings := settingsOf(f)
 	v := &server{
 		all: all, fleet: f, settings: settings, url: url, shares: settings.shares(url), name: rand.Text() + "-",
-		sessions: map[sessionKey]*session{}, tenants: map[string]int{}, follows: map[string]int{},
+		sessions: map[sessionKey]*session{}, tenants: map[string]int{}, users: map[user]int{},
+		follows:   map[string]*fairshare.Pool{},
 		swept:     time.Now(),
 		transport: newTransport(secureFor(f, url), headersOf(f.Headers), settings.maxMessage()),
 	}
@@ -180,23 +188,24 @@ func (v *server) keyOf(tenant, session, own string, kinds questions.Kinds) sessi
 	return sessionKey{tenant, cmp.Or(session, own), kinds}
 }
 
-// lease returns the session of a key. release must be called after the call. The error, a gRPC status, means that
+// lease returns the session of a key, and opens one for a user. release must be called after the call. The error, a gRPC status, means that
 // there is no memory for another session.
-func (v *server) lease(key sessionKey) (_ *session, release func(), _ error) {
+func (v *server) lease(key sessionKey, by string) (_ *session, release func(), _ error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	now := time.Now()
 	v.sweep(now)
 	s := v.sessions[key]
 	if s == nil {
-		v.makeRoom(key.tenant)
-		held, err := v.charge(key)
+		v.makeRoom(user{key.tenant, by})
+		held, err := v.charge(key, by)
 		if err != nil {
 			return nil, nil, err
 		}
-		s = &session{turn: make(chan struct{}, 1), held: held}
+		s = &session{turn: make(chan struct{}, 1), held: held, user: by}
 		v.sessions[key] = s
 		v.tenants[key.tenant]++
+		v.users[user{key.tenant, by}]++
 	}
 	s.calls++
 	return s, func() {
@@ -224,45 +233,15 @@ func (v *server) sweep(now time.Time) {
 	}
 }
 
-// makeRoom ends the least recently used session of a tenant that has reached its share, or of the tenant with the most
-// if there are too many in total. The caller must hold mu.
-func (v *server) makeRoom(tenant string) {
-	switch {
-	case v.tenants[tenant] >= maxTenantSessions:
-	case len(v.sessions) >= maxSessions:
-		for other, n := range v.tenants {
-			if n > v.tenants[tenant] {
-				tenant = other
-			}
-		}
-	default:
-		return
-	}
-	v.removeOldest(tenant)
-}
-
-// removeOldest ends the least recently used session of a tenant, and reports whether there was one. The caller must
-// hold mu.
-func (v *server) removeOldest(tenant string) bool {
-	var oldest sessionKey
-	var since *session
-	for key, s := range v.sessions {
-		if key.tenant == tenant && s.calls == 0 && !key.isShared() &&
-			(since == nil || s.used.Before(since.used)) {
-			oldest, since = key, s
-		}
-	}
-	if since != nil {
-		v.remove(oldest, since, v.recent())
-	}
-	return since != nil
-}
-
 // remove ends a session, unless another replica has used it within idle. The caller must hold mu.
 func (v *server) remove(key sessionKey, s *session, idle time.Duration) {
 	delete(v.sessions, key)
 	if v.tenants[key.tenant]--; v.tenants[key.tenant] == 0 {
 		delete(v.tenants, key.tenant)
+	}
+	of := user{key.tenant, s.user}
+	if v.users[of]--; v.users[of] == 0 {
+		delete(v.users, of)
 	}
 	s.free()
 	if o := s.open.Load(); o != nil {

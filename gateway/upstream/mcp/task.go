@@ -295,7 +295,7 @@ func (e *ownError) Unwrap() error { return &e.unanswered }
 
 // ask sends a request about the task in the session of the call.
 func (t *task) ask(ctx context.Context, of attempted, method string) ([]byte, error) {
-	s, release, err := t.v.lease(t.key)
+	s, release, err := t.v.lease(t.key, of.user)
 	if err != nil {
 		return nil, &unanswered{grpcstatus.Convert(err).Message()}
 	}

@@ -37,7 +37,7 @@ func TestSessionsOfTenants(t *testing.T) {
 	}
 }
 
-// ofTenants runs a gateway with two tenants and an MCP server with sessions. The function calls the server's count.
+// ofTenants runs a gateway with two tenants, one of which has two keys, and an MCP server with sessions. The function calls the server's count.
 func ofTenants(t *testing.T, r *remote, bound bool) (count func(of, session string) (string, error)) {
 	t.Helper()
 	return tenantsOf(t, r, bound, mcp.Open(upstream.Options{}))
@@ -52,10 +52,11 @@ func tenantsOf(t *testing.T, r *remote, bound bool, servers upstream.Backends) f
 	grants, err := tenant.ParseGrants([]string{"*"})
 	check.Must(t, err)
 	var all []tenant.Key
-	for _, of := range []string{"acme", "globex"} {
+	for _, of := range []string{"acme", "acme/other", "globex"} {
 		key, secret := tenant.NewCredential()
-		settings[of], credentials[of] = &tenant.Settings{ID: of, Capabilities: grants}, tenant.Credential(key, secret)
-		all = append(all, tenant.Key{ID: key, Tenant: of, Hash: tenant.HashOf(secret, nil), Scopes: tenant.Invoke})
+		id, _, _ := strings.Cut(of, "/")
+		settings[id], credentials[of] = &tenant.Settings{ID: id, Capabilities: grants}, tenant.Credential(key, secret)
+		all = append(all, tenant.Key{ID: key, Tenant: id, Hash: tenant.HashOf(secret, nil), Scopes: tenant.Invoke})
 	}
 	keys.Replace(all, settings, nil)
 	g := gatewaytest.Start(t, gatewaytest.Options{
@@ -98,8 +99,8 @@ func sessionsOfTenants(t *testing.T, bound bool) {
 	}
 }
 
-// TestSessionsAreBounded: a tenant has 1,000 sessions at a server. A further one ends its longest unused session, and
-// none of another tenant.
+// TestSessionsAreBounded: a tenant has 1,000 sessions at a server. A further one ends the longest unused session of the
+// user with the most, and none of another tenant.
 func TestSessionsAreBounded(t *testing.T) {
 	t.Parallel()
 	const most = 1000
@@ -110,11 +111,12 @@ func TestSessionsAreBounded(t *testing.T) {
 		}
 	}
 	want("globex", "kept", `{"calls":1}`)
+	want("acme/other", "kept", `{"calls":1}`)
 	want("acme", "0", `{"calls":1}`)
 	var all sync.WaitGroup
 	for worker := range 8 {
 		all.Go(func() {
-			for i := 1 + worker; i < most; i += 8 {
+			for i := 1 + worker; i < most-1; i += 8 { // one is of another user
 				want("acme", strconv.Itoa(i), `{"calls":1}`)
 			}
 		})
@@ -127,6 +129,7 @@ func TestSessionsAreBounded(t *testing.T) {
 	want("acme", "0", `{"calls":3}`)
 	want("acme", strconv.Itoa(most), `{"calls":2}`)
 	want("globex", "kept", `{"calls":2}`)
+	want("acme/other", "kept", `{"calls":2}`)
 	ended := 0
 	for i := 1; i <= 40; i++ { // the longest unused are among the first of each worker
 		got, err := count("acme", strconv.Itoa(i))
