@@ -8,17 +8,24 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"google.golang.org/grpc/metadata"
 
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/oauthtest"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
 // serveTokens serves MCP servers that require access tokens, and returns their fleets. The server of tokens repeats its
-// token in errors. The authorization server of untokened repeats the client's secret, and issues no token.
+// token in errors. The authorization server of untokened repeats the client's secret, and issues no token. Operators log
+// in to the server of logged, which repeats a former token.
 func (g *secretive) serveTokens(t *testing.T) (fleets []string) {
 	t.Helper()
 	token := g.plant("access token")
@@ -42,11 +49,51 @@ func (g *secretive) serveTokens(t *testing.T) (fleets []string) {
 			"mcp_server: {oauth: {grant: client_credentials, issuer: %q, client_id: gate, client_secret_file: %q}}}",
 			name, a.Resource, a.URL, file))
 	}
-	return fleets
+	a := &oauthtest.Authority{}
+	a.Start(t)
+	a.Resource = oauthtest.Serve(t, g.requireToken(a, g.plant("former token of a login"), g.plant("token of a login")))
+	g.logged = a
+	return append(fleets, fmt.Sprintf("- {capability: logged, policy: allow, protocol: mcp, backends: [%q], "+
+		"mcp_server: {oauth: {grant: authorization_code}}}", a.Resource))
 }
 
-// requireToken returns an MCP server that requires a token, and fails each call.
-func (g *secretive) requireToken(a *oauthtest.Authority, token string) http.Handler {
+// logIn logs the fleet logged in, twice, with a call for each token.
+func (g *secretive) logIn(t *testing.T) {
+	t.Helper()
+	admin, err := dialAdmin(g.admin)
+	check.Must(t, err)
+	defer admin.Close()
+	for i, token := range []string{"former token of a login", "token of a login"} {
+		_, err = capgatepb.NewFleetsClient(admin).SetFleetLogin(t.Context(), &capgatepb.SetFleetLoginRequest{
+			Capability: "logged", Url: g.logged.Resource, ClientId: "gate", TokenUrl: g.logged.URL + "/token",
+			ClientSecret: g.plant(fmt.Sprint("client's secret of login ", i)), AccessToken: g.planted[token],
+			RefreshToken: g.plant(fmt.Sprint("refresh token of login ", i))})
+		check.Must(t, err)
+		for _, public := range []string{g.public, g.secondPublic} {
+			g.callLogged(t, public)
+		}
+	}
+}
+
+// callLogged makes a call at the server of logged.
+func (g *secretive) callLogged(t *testing.T, public string) {
+	t.Helper()
+	conn := connectTo(t, public)
+	defer conn.Close()
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "x-api-key", g.key)
+	check.Until(t, "a call", func() (bool, string) {
+		_, err := docpb.NewCapabilityClient(conn).Invoke(ctx, &docpb.InvokeRequest{CapabilityId: "logged",
+			ToolName: gatewaytest.Echo, ArgsJson: []byte("{}")})
+		g.answered(err)
+		return strings.Contains(fmt.Sprint(err), "the MCP server fails"), fmt.Sprint(err)
+	})
+}
+
+// requireToken returns an MCP server that requires one of some tokens, and fails each call with the first that it
+// received.
+func (g *secretive) requireToken(a *oauthtest.Authority, tokens ...string) http.Handler {
+	var once sync.Once
+	first := ""
 	server := sdk.NewServer(&sdk.Implementation{Name: "tokens", Version: "1"}, nil)
 	addTool(server, gatewaytest.Echo, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		return &sdk.CallToolResult{}, nil
@@ -55,15 +102,16 @@ func (g *secretive) requireToken(a *oauthtest.Authority, token string) http.Hand
 		&sdk.StreamableHTTPOptions{Stateless: true})
 	refuses := a.Protect(next) // it knows no token
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		has := r.Header.Get("Authorization")
-		if has != "Bearer "+token {
+		has, is := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		if !is || !slices.Contains(tokens, has) {
 			refuses.ServeHTTP(w, r)
 			return
 		}
 		body, _ := io.ReadAll(r.Body)
 		if bytes.Contains(body, []byte(`"tools/call"`)) {
 			g.scan("MCP server", fmt.Sprint(r.Header))
-			http.Error(w, "failed with "+has, http.StatusInternalServerError)
+			once.Do(func() { first = has })
+			http.Error(w, "failed with "+first, http.StatusInternalServerError)
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))

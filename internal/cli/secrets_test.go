@@ -28,6 +28,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/issuertest"
+	"github.com/capgate/capgate/internal/testkit/oauthtest"
 	"github.com/capgate/capgate/internal/testkit/oteltest"
 	"github.com/capgate/capgate/internal/testkit/redistest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -48,11 +49,12 @@ func TestSecretsComeOutNowhere(t *testing.T) {
 	c.spare("capgate engines send", "message of the program")
 	c.spare("shield", "arguments", "shield's URL")
 	c.spare("webhook", "webhook's URL")
-	c.spare("MCP server", "access token")
+	c.spare("MCP server", "access token", "token of a login", "former token of a login")
 	c.spare("spans", "tracestate") // W3C Trace Context puts it there
 
 	g := startSecretive(t, c)
 	g.makeKeys(t)
+	g.logIn(t)
 	g.call(t)
 	g.identifyOtherwise(t)
 	g.contradictListener(t)
@@ -98,6 +100,7 @@ type secretive struct {
 	monitored     func()        // returns what Redis received
 	notified      chan struct{} // received by the webhook
 	collector     *oteltest.Collector
+	logged        *oauthtest.Authority // of the fleet logged
 }
 
 // proxyHost is the address of a trusted proxy of a secretive gateway.
@@ -260,7 +263,7 @@ func (g *secretive) callWith(t *testing.T, public string, header []string, s sai
 	client := docpb.NewCapabilityClient(conn)
 	ctx := metadata.AppendToOutgoingContext(t.Context(), header...)
 	for _, capability := range []string{"caps", "judged", "unjudged", "people", "gone", "absent", "tokens",
-		"untokened"} {
+		"untokened", "logged"} {
 		for _, tool := range []string{gatewaytest.Echo, gatewaytest.Fail, gatewaytest.Break} {
 			req := &docpb.InvokeRequest{CapabilityId: capability, ToolName: tool, ArgsJson: []byte(s.args),
 				ConfigJson: []byte(s.config), SessionId: "s"}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/capgate/capgate/internal/lib/strictyaml"
+	"github.com/capgate/capgate/internal/lib/weburl"
 	"github.com/capgate/capgate/router"
 )
 
@@ -64,8 +65,15 @@ func (c *Config) applyProtocol(f *Fleet, at strictyaml.At, sole map[string]strin
 		}
 	}
 	its.Fleet(f, at.Has)
-	if f.Protocol.Traits().Single && (len(f.Backends) != 1 || f.Found()) {
+	traits := f.Protocol.Traits()
+	if traits.Single && (len(f.Backends) != 1 || f.Found()) {
 		at.Fail("backends", "must be one URL, to which operators log in, with oauth.grant: authorization_code")
+	}
+	for i := 0; i < len(f.Backends) && traits.Tokens; i++ {
+		if u, err := weburl.Parse(f.Backends[i].Addr, ""); err == nil && weburl.IsCleartext(u) {
+			at.Field("backends").Item(i).Fail("", "is cleartext HTTP, and oauth sends access tokens over https alone; "+
+				"only a loopback address may have http")
+		}
 	}
 	for i := 0; i < len(f.Backends) && its.Sole != ""; i++ {
 		addr := f.Backends[i].Addr

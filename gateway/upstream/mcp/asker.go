@@ -160,7 +160,7 @@ func (t *transport) respond(ctx context.Context, sent *http.Request, of wire) {
 	if err := t.identify(r, head{}); err != nil { // the answer is the caller's; the assertion may have expired
 		return
 	}
-	resp, err := t.post(r)
+	resp, err := t.roundTrip(r)
 	if err != nil {
 		return
 	}

@@ -50,6 +50,8 @@ type remote struct {
 
 	signs  *assertion.Signer // of startAsking's gateway; nil: the server gets no assertions
 	shared *sessions.Shared  // of startAsking's gateway; nil: it shares no sessions
+	// configure changes the fleet of startAsking's gateway; it may be nil.
+	configure func(*upstream.Fleet)
 
 	mu      sync.Mutex
 	headers http.Header // of the last tools/call

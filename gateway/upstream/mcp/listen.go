@@ -240,7 +240,7 @@ func (l *listener) read(ctx context.Context, t *transport, o *opened, pace *pace
 	if err = t.prepare(r, head{}); err != nil {
 		return false
 	}
-	resp, err := t.post(r)
+	resp, err := t.roundTrip(r)
 	if err != nil {
 		return false
 	}

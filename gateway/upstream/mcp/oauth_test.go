@@ -1,7 +1,9 @@
 package mcp_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -52,7 +54,13 @@ type guarded struct {
 // guard starts both.
 func guard(t *testing.T, old bool) *guarded {
 	t.Helper()
-	g := &guarded{remote: newRemote(t, old), has: map[string]string{}}
+	return guardOf(t, newRemote(t, old))
+}
+
+// guardOf starts the authorization server of an MCP server.
+func guardOf(t *testing.T, of *remote) *guarded {
+	t.Helper()
+	g := &guarded{remote: of, has: map[string]string{}}
 	g.authority = &oauthtest.Authority{Resource: g.URL, Respond: func(w http.ResponseWriter, _ *http.Request) bool {
 		if g.refuses.Load() {
 			w.Header().Set("Content-Type", "application/json")
@@ -167,12 +175,16 @@ func TestNoAccessToken(t *testing.T) {
 	}
 }
 
-// TestEchoedAccessToken: a server's text that repeats the token is in no reason.
+// TestEchoedAccessToken: a server's text that repeats the token, or a former one, is in no reason.
 func TestEchoedAccessToken(t *testing.T) {
 	t.Parallel()
 	g := guard(t, false)
+	first := ""
 	inner := g.authority.Protect(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		http.Error(w, "no "+r.Header.Get("Authorization"), http.StatusServiceUnavailable)
+		if first == "" {
+			first = r.Header.Get("Authorization")
+		}
+		http.Error(w, "no "+first, http.StatusServiceUnavailable)
 	}))
 	g.handler.Store(&inner)
 	fleet := upstream.Fleet{Capability: id, Backends: []string{g.URL}, Protocol: &mcp.Settings{}}
@@ -184,6 +196,58 @@ func TestEchoedAccessToken(t *testing.T) {
 	if !strings.Contains(result.Reason, "HTTP 503") || strings.Contains(result.Reason, "access-token") {
 		t.Errorf("%+v", result)
 	}
+	g.authority.Revoke()
+	check.Until(t, "another token", func() (bool, string) { // the first one may be too new to be replaced
+		result = servers.Probe(id).(health.Direct).ProbeAddr(within(t), g.URL)
+		return len(g.authority.Requests()) > 1, result.Reason
+	})
+	if !strings.Contains(result.Reason, "HTTP 503") || strings.Contains(result.Reason, "access-token") {
+		t.Errorf("with another token: %+v", result)
+	}
+}
+
+// TestTokensOfStreams: the stream of a session that is reopened has the token of then, and so have the answers to
+// questions on it.
+func TestTokensOfStreams(t *testing.T) {
+	t.Parallel()
+	called, asks := make(chan struct{}), make(chan struct{})
+	g := guardOf(t, newStrayAsking(t, func(context.Context) error {
+		close(called)
+		<-asks
+		return nil
+	}))
+	first, end := context.WithCancel(context.Background())
+	defer end()
+	next := *g.handler.Load()
+	ending := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet && first.Err() == nil {
+			ctx, cancel := context.WithCancel(r.Context())
+			defer cancel()
+			defer context.AfterFunc(first, cancel)()
+			r = r.WithContext(ctx)
+		}
+		next.ServeHTTP(w, r)
+	}))
+	g.handler.Store(&ending)
+	g.configure = func(f *upstream.Fleet) { g.fleet(t, f) }
+	w := startAsking(t, g.remote, []string{"elicitation"})
+	s := w.connect(t, answering(func(string) {}), "2025-11-25")
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if text, failed := ask(t, s); failed || text != "Ann" {
+			t.Errorf("%q, %t", text, failed)
+		}
+	}()
+	check.Received(t, called, "the call")
+	g.authority.Revoke()
+	check.Until(t, "another token", func() (bool, string) {
+		_, err := w.Invoke(within(t), request("echo", `{"text":"x"}`))
+		return err == nil, fmt.Sprint(err)
+	})
+	end()
+	close(asks)
+	check.Received(t, ended, "the end of the call")
 }
 
 // TestOneCredential: a fleet has either access tokens or a configured header authorization.

@@ -53,6 +53,9 @@ func startAsking(t *testing.T, server *remote, allowed []string, change ...func(
 	return startServers(t, o, with,
 		func(f *upstream.Fleet, of *gatewaytest.Fleet) {
 			settings(f).Questions = allowed
+			if server.configure != nil {
+				server.configure(f)
+			}
 			if server.shared != nil {
 				settings(f).Sessions = mcp.SharedSessions
 			}

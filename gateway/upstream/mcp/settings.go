@@ -77,8 +77,9 @@ const Name = "mcp"
 
 // Traits implements router.Protocol.
 func (s *Settings) Traits() router.Traits {
-	login := s != nil && s.OAuth != nil && s.OAuth.Grant == oauth.AuthorizationCode
-	return router.Traits{Name: Name, OwnSessions: true, Relayed: true, Single: login}
+	tokens := s != nil && s.OAuth != nil
+	return router.Traits{Name: Name, OwnSessions: true, Relayed: true, Tokens: tokens,
+		Single: tokens && s.OAuth.Grant == oauth.AuthorizationCode}
 }
 
 // Request implements router.Protocol.

@@ -56,7 +56,7 @@ func (t *transport) secrets() http.Header {
 	all := t.header
 	if t.tokens != nil {
 		all = all.Clone()
-		all.Add("Authorization", t.tokens.Token())
+		all["Authorization"] = append(all["Authorization"], t.tokens.Tokens()...)
 	}
 	return all
 }

@@ -201,11 +201,6 @@ func (t *transport) plain(r *http.Request, sent head) (*http.Response, error) {
 	return resp, nil
 }
 
-// post sends a request that has all headers.
-func (t *transport) post(r *http.Request) (*http.Response, error) {
-	return t.roundTrip(r)
-}
-
 // authenticate makes requests have access tokens.
 func (t *transport) authenticate(c oauth.Config) {
 	c.Host, c.Base = t.host, t.base.Transport

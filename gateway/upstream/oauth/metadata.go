@@ -22,6 +22,7 @@ import (
 const (
 	maxMetadata = 256 << 10 // bytes of a metadata document
 	maxScopes   = 64        // scopes of one token
+	wellKnown   = "/.well-known/oauth-protected-resource"
 )
 
 // Endpoint is the token endpoint of an authorization server, for the tokens of one server.
@@ -71,30 +72,35 @@ func (t *Transport) discover(ctx context.Context, metadata string) (*Endpoint, e
 
 // describe returns the metadata of the server (RFC 9728). A server without metadata is its own resource.
 func (t *Transport) describe(ctx context.Context, metadata string) (*oauthex.ProtectedResourceMetadata, error) {
-	const wellKnown = "/.well-known/oauth-protected-resource"
-	at := slices.Compact([]string{t.at(wellKnown + strings.TrimRight(t.url.Path, "/")), t.at(wellKnown)})
+	at := []string{t.at(wellKnown + strings.TrimRight(t.url.Path, "/")), t.at(wellKnown)}
 	if metadata != "" {
 		u, err := url.Parse(metadata)
 		if err != nil || !sameOrigin(u, t.url) && !sameOrigin(u, t.resource) {
 			return nil, errors.New("the server's challenge names metadata at another host")
 		}
 		u.Host = t.url.Host
-		at = []string{u.String()}
+		at = []string{u.String(), at[1]}
 	}
-	of := new(oauthex.ProtectedResourceMetadata)
-	found, err := fetch(ctx, func(r *http.Request) (*http.Response, error) {
-		r.Host = cmp.Or(t.Host, r.Host)
-		return t.Base.RoundTrip(r)
-	}, at, of)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("the server's metadata: %w", err)
-	case !found:
-		of.Resource = t.resource.String()
-	case !covers(of.Resource, t.resource):
+	foreign := false
+	for _, from := range slices.Compact(at) {
+		of := new(oauthex.ProtectedResourceMetadata)
+		found, err := fetch(ctx, func(r *http.Request) (*http.Response, error) {
+			r.Host = cmp.Or(t.Host, r.Host)
+			return t.Base.RoundTrip(r)
+		}, []string{from}, of)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("the server's metadata: %w", err)
+		case found && isResource(of.Resource, t.resource, from):
+			return of, nil
+		case found:
+			foreign = true
+		}
+	}
+	if foreign {
 		return nil, errors.New("the server's metadata is that of another resource")
 	}
-	return of, nil
+	return &oauthex.ProtectedResourceMetadata{Resource: t.resource.String()}, nil
 }
 
 // at returns the URL of a path at the server.
@@ -116,15 +122,18 @@ func portOf(u *url.URL) string {
 	return cmp.Or(u.Port(), "80")
 }
 
-// covers reports whether a resource is a server, or has it below its path.
-func covers(resource string, server *url.URL) bool {
+// isResource reports whether the metadata at a URL, which name a resource, are those of a server (RFC 9728 §3.3). The
+// resource is the server, or has it below its path and is the one whose metadata are at that URL. Otherwise a server
+// could get tokens for all servers of its host.
+func isResource(resource string, server *url.URL, metadata string) bool {
 	of, err := url.Parse(resource)
-	if err != nil || !sameOrigin(of, server) || of.User != nil ||
+	at, wrong := url.Parse(metadata)
+	if err != nil || wrong != nil || !sameOrigin(of, server) || of.User != nil ||
 		of.RawQuery != "" && of.RawQuery != server.RawQuery {
 		return false
 	}
-	below := func(path string) string { return strings.TrimRight(path, "/") + "/" }
-	return strings.HasPrefix(below(server.Path), below(of.Path))
+	path, own := strings.TrimRight(of.Path, "/"), strings.TrimRight(server.Path, "/")
+	return path == own || strings.HasPrefix(own, path+"/") && at.Path == wellKnown+path
 }
 
 // AuthorizationServer returns the metadata of an authorization server (RFC 8414 §3, OpenID Connect Discovery §4). Its

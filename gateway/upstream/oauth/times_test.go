@@ -84,7 +84,7 @@ func TestTokensAreRenewedInTime(t *testing.T) {
 	})
 }
 
-// TestRevokedTokenIsReplaced: a request that a server refuses because its token was revoked gets another one.
+// TestRevokedTokenIsReplaced: a request that a server refuses because its token was revoked gets another one at once.
 func TestRevokedTokenIsReplaced(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
@@ -92,11 +92,47 @@ func TestRevokedTokenIsReplaced(t *testing.T) {
 		defer tr.Close()
 		for range 20 {
 			w.wants(t, tr)
+			after(5 * time.Second)
+			w.wants(t, tr)
 			w.Revoke()
-			after(2 * time.Second)
 		}
 		if n := len(w.Requests()); n != 20 {
 			t.Errorf("%d requests for a token", n)
+		}
+	})
+}
+
+// TestTokensForOneRequest: a server that accepts each token once costs few requests for tokens. Short-lived tokens are
+// requested for each of several rare requests.
+func TestTokensForOneRequest(t *testing.T) {
+	t.Parallel()
+	check.Bubble(t, func(t *testing.T) {
+		w, tr := inMemory(t, &oauthtest.Authority{})
+		defer tr.Close()
+		accepted := 0
+		for range 3600 {
+			if _, err := w.post(t, tr); err == nil {
+				accepted++
+				w.Revoke()
+			} else if !strings.Contains(err.Error(), "the server rejects the token") {
+				t.Fatal(err)
+			}
+			after(time.Second)
+		}
+		if n := len(w.Requests()); n != accepted || n < 10 || n > 45 {
+			t.Errorf("%d requests for a token in an hour, %d requests accepted", n, accepted)
+		}
+	})
+	check.Bubble(t, func(t *testing.T) {
+		w, tr := inMemory(t, &oauthtest.Authority{Expires: 30})
+		defer tr.Close()
+		for range 20 {
+			w.wants(t, tr)
+			w.Revoke()
+			after(31 * time.Second)
+		}
+		if n := len(w.Requests()); n != 20 {
+			t.Errorf("%d requests for short-lived tokens", n)
 		}
 	})
 }

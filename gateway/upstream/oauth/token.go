@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -19,6 +20,10 @@ const (
 	maxToken = 16 << 10 // bytes of an access token
 	// minLife is the minimum time for which a token is used, unless the server rejects it.
 	minLife = 10 * time.Second
+	// settling is the age at which a token must be accepted so that another one is requested without a pause once the
+	// server rejects it. Otherwise, a server that accepts each token once would cost a request for a token with each of
+	// its own. It is shorter than the time until a token is renewed.
+	settling = 5 * time.Second
 	// maxEarly is the maximum time before the end of a token at which the next one is requested.
 	maxEarly = time.Minute
 )
@@ -42,8 +47,21 @@ type Refusal struct {
 // token is an access token.
 type token struct {
 	text           string
+	obtained       time.Time
 	renew, expires time.Time   // zero means that only the server says when
 	accepted       atomic.Bool // the server has accepted it
+	settled        atomic.Bool // the server has accepted it for settling
+}
+
+// wasAccepted is called when the server has accepted the token.
+func (t *token) wasAccepted() {
+	if t.settled.Load() {
+		return
+	}
+	t.accepted.Store(true)
+	if time.Since(t.obtained) >= settling {
+		t.settled.Store(true)
+	}
 }
 
 // value returns the text of a token; "" means none.
@@ -63,7 +81,7 @@ func newToken(of *oauth2.Token, now time.Time) (*token, error) {
 		!httpguts.ValidHeaderFieldValue(of.AccessToken):
 		return nil, errors.New("the authorization server: the token is invalid")
 	}
-	t := &token{text: of.AccessToken}
+	t := &token{text: of.AccessToken, obtained: now}
 	if !of.Expiry.IsZero() {
 		life := max(of.Expiry.Sub(now), minLife)
 		t.renew, t.expires = now.Add(life-min(life/5, maxEarly)), now.Add(life)
@@ -114,7 +132,30 @@ const maxCode = 64
 func (t *Transport) Reset() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.token, t.flight, t.required, t.failed, t.next, t.read = nil, nil, nil, nil, time.Time{}, false
+	t.use(nil)
+	t.flight, t.required, t.failed, t.next, t.read = nil, nil, nil, time.Time{}, false
 	t.pause.Reset()
 	t.resets++
+}
+
+// use replaces the token in use. The caller must hold mu.
+func (t *Transport) use(of *token) {
+	if last := t.token.value(); last != "" && last != of.value() {
+		t.former = append(t.former[max(len(t.former)-maxFormer+1, 0):], last)
+	}
+	t.token = of
+}
+
+// maxFormer is the number of former tokens that a Transport remembers.
+const maxFormer = 4
+
+// Tokens returns the token in use and the former ones, which must be in no text.
+func (t *Transport) Tokens() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := slices.Clone(t.former)
+	if t.token != nil {
+		all = append(all, t.token.text)
+	}
+	return all
 }

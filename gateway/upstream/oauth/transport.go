@@ -64,6 +64,7 @@ type Transport struct {
 	mu       sync.Mutex
 	closed   bool
 	token    *token   // nil means none
+	former   []string // the last tokens before it
 	flight   *flight  // in progress; nil means none
 	required []string // scopes that the server's challenges have named
 	failed   error    // of the last flight
@@ -143,10 +144,8 @@ func (t *Transport) send(r *http.Request, with *token) (*http.Response, error) {
 		r = &out
 	}
 	resp, err := t.Base.RoundTrip(r)
-	if err == nil && with != nil && resp.StatusCode != http.StatusUnauthorized && !with.accepted.Swap(true) {
-		t.mu.Lock()
-		t.pause.Reset()
-		t.mu.Unlock()
+	if err == nil && with != nil && resp.StatusCode != http.StatusUnauthorized {
+		with.wasAccepted()
 	}
 	return resp, err
 }
@@ -172,6 +171,9 @@ func (t *Transport) current(ctx context.Context) (*token, error) {
 	}
 	f := t.flight
 	if f == nil && !now.Before(t.next) {
+		if of.accepted.Load() {
+			t.pause.Reset()
+		}
 		f = t.begin(Refusal{})
 	}
 	t.mu.Unlock()
@@ -202,6 +204,9 @@ func (t *Transport) replace(ctx context.Context, used *token, c challenge) (*tok
 		}
 		return nil, c.error()
 	default:
+		if used != nil && used.settled.Load() {
+			t.pause.Reset()
+		}
 		f = t.begin(Refusal{Token: used.value(), Challenged: true, Forbidden: c.forbidden, Scopes: c.scopes,
 			Metadata: c.metadata})
 	}
@@ -249,7 +254,8 @@ func (t *Transport) begin(r Refusal) *flight {
 		switch {
 		case t.resets != resets:
 		case err == nil:
-			t.failed, t.token, t.read = nil, of, true
+			t.use(of)
+			t.failed, t.read = nil, true
 		default:
 			if t.failed = err; reads {
 				t.postpone()
@@ -363,16 +369,6 @@ func (c challenge) error() *Error {
 
 // maxNamed is the maximum number of scopes in an error.
 const maxNamed = 4
-
-// Token returns the token in use, which must be in no text; "": none.
-func (t *Transport) Token() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.token == nil {
-		return ""
-	}
-	return t.token.text
-}
 
 // Close ends requests for tokens, and waits for their end. No request may be running.
 func (t *Transport) Close() {

@@ -56,3 +56,19 @@ func TestLoginsAreAtOneBackend(t *testing.T) {
 		}
 	}
 }
+
+// TestTokensAreEncrypted: a fleet with access tokens has no backend over cleartext, but at this machine.
+func TestTokensAreEncrypted(t *testing.T) {
+	t.Parallel()
+	for backend, secure := range map[string]bool{"https://h/mcp": true, "http://127.0.0.1:9/mcp": true,
+		"http://localhost:9/mcp": true, "http://h/mcp": false, "http://10.0.0.1:9/mcp": false} {
+		for _, grant := range []string{"authorization_code", "client_credentials, issuer: 'https://h', client_id: c, " +
+			"client_secret_file: /s"} {
+			_, err := config.Parse("f", []byte("fleets: [{capability: a, protocol: mcp, backends: ['"+backend+
+				"'], mcp_server: {oauth: {grant: "+grant+"}}}]"), protocols.Config()...)
+			if (err == nil) != secure || err != nil && !strings.Contains(err.Error(), "over https alone") {
+				t.Errorf("%s, %s: %v", backend, grant, err)
+			}
+		}
+	}
+}
