@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 
-	"github.com/capgate/capgate/gateway/admin/tools"
 	"github.com/capgate/capgate/gateway/builtin/listing"
 	"github.com/capgate/capgate/gateway/filter/authorize"
 	mcptools "github.com/capgate/capgate/gateway/frontdoor/mcp/tools"
@@ -55,8 +54,6 @@ func buildCatalog(p *App) error {
 		func(ctx context.Context, q catalog.DiscoveryCall) (catalog.Answer, error) {
 			return p.gateway.AskForTools(ctx, q)
 		})
-	p.parts.services = append(p.parts.services,
-		tools.New(all, p.tools.discovery, p.store.Versions(), p.tools.sets.Sets(), p.audit))
 	p.parts.Policy.Describe, p.parts.Policy.Tools, p.parts.Routing.Discovery.Lists = p.describe, p.toolNames, all.Lists
 	return p.metrics.Add(all)
 }

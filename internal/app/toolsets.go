@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/capgate/capgate/gateway/admin/tools"
 	"github.com/capgate/capgate/gateway/admin/toolsets"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/lib/backoff"
@@ -25,7 +26,8 @@ func toolsetsFeature() feature {
 				More: func() bool {
 					of := p.tools.toolsets.sets.Load()
 					return of == nil || of.more
-				}}))
+				}}), tools.New(p.tools.catalog, p.tools.discovery, p.store.Versions(), p.tools.sets.Sets(),
+				p.auth.roster, p.audit))
 			return nil
 		},
 		apply: func(p *App, c *change) { p.tools.sets.SetFile(c.Config.Toolsets) },

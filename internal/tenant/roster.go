@@ -2,6 +2,7 @@ package tenant
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -116,6 +117,29 @@ func (r *Roster) Settings(ctx context.Context, name string) (*Settings, error) {
 		Metadata: map[string]string{"tenant": clip(name)},
 		Message: fmt.Sprintf("there is no tenant %q%s; this gateway has %s", clip(name), nearest.Hint(name, names),
 			r.some(ctx))}
+}
+
+// Existing returns a function that reports whether a tenant exists. Something of a tenant may be stored after its end: it
+// has left the configuration, or another one has its name. If a tenant cannot be read, all exist.
+func (r *Roster) Existing(ctx context.Context) func(id, uid string) bool {
+	uids, failed := map[string]*string{}, false // nil means that there is no such tenant
+	return func(id, uid string) bool {
+		own, read := uids[id]
+		if !read && !failed {
+			of, err := r.Settings(ctx, id)
+			var refusal *call.Refusal
+			switch {
+			case err == nil && of == nil: // Default
+				own = new("")
+			case err == nil:
+				own = new(of.UID())
+			default:
+				failed = !errors.As(err, &refusal) || refusal.Kind != call.NotFound
+			}
+			uids[id] = own
+		}
+		return failed || own != nil && *own == uid
+	}
 }
 
 // some names the first tenants, and tells how to list all.

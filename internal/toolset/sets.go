@@ -222,6 +222,12 @@ func (s *Set) IsFor(tenant, uid string) bool {
 		slices.Contains(s.of.Tenants, tenant) && (s.record == nil || s.record.UID == uid)
 }
 
+// HasTenant reports whether a toolset of one tenant is that of an existing one, as exists reports. It is true for the
+// toolsets of the configuration and of all tenants.
+func (s *Set) HasTenant(exists func(id, uid string) bool) bool {
+	return s.record == nil || s.record.Tenant == "" || exists(s.record.Tenant, s.record.UID)
+}
+
 // isFor reports whether the callers of a toolset include a caller.
 func (s *Set) isFor(of Caller) bool {
 	return s.IsFor(of.Tenant, of.UID) && (len(s.of.Groups) == 0 ||

@@ -26,16 +26,17 @@ func (s *server) has(capability string, query search.Query) bool {
 }
 
 // ListCatalogTools implements capgatepb.CatalogAdminServer.
-func (s *server) ListCatalogTools(_ context.Context,
+func (s *server) ListCatalogTools(ctx context.Context,
 	req *capgatepb.ListCatalogToolsRequest) (*capgatepb.ListCatalogToolsResponse, error) {
 	page, query, refusal := search.ReadPage(pages, req)
 	if refusal != nil {
 		return nil, refusal
 	}
 	var all []*capgatepb.CatalogTool
+	exists := s.roster.Existing(ctx)
 	for _, id := range s.catalog.Capabilities() {
 		if of := req.GetCapability(); of == "" || of == id {
-			all = append(all, s.toolsOf(id, query, req.GetDrifted())...)
+			all = append(all, s.toolsOf(id, query, req.GetDrifted(), exists)...)
 		}
 	}
 	listed, next := paging.Slice(page, all, func(t *capgatepb.CatalogTool) string {
@@ -46,11 +47,12 @@ func (s *server) ListCatalogTools(_ context.Context,
 }
 
 // toolsOf returns the tools of a capability that match, by name.
-func (s *server) toolsOf(capability string, query search.Query, drifted bool) (tools []*capgatepb.CatalogTool) {
+func (s *server) toolsOf(capability string, query search.Query, drifted bool, exists tenants) (
+	tools []*capgatepb.CatalogTool) {
 	listing, _ := s.catalog.Inspect(capability)
 	for i := range listing.Tools {
 		t := &listing.Tools[i]
-		changed := len(s.toolsets.Changed(capability, t.Name, t.Hash))
+		changed := len(s.changed(exists, capability, t.Name, t.Hash))
 		if drifted && !t.Drifted && changed == 0 || !query.Matches(capability, t.Name, t.Description) {
 			continue
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/capgate/capgate/internal/lib/paging"
 	"github.com/capgate/capgate/internal/lib/restjson"
 	"github.com/capgate/capgate/internal/lib/search"
+	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/internal/toolset"
 	"github.com/capgate/capgate/policy/catalog"
@@ -28,10 +29,11 @@ type Discoverer interface {
 // maxToolsets is the maximum number of toolsets that a tool is shown with.
 const maxToolsets = 100
 
-// New returns the service. sets has the toolsets, and log records accepted tools and discoveries; both may be nil. If v
-// is nil, drifted tools are shown without their accepted versions.
-func New(c *catalog.Catalog, d Discoverer, v catalog.Versions, sets *toolset.Sets, log *audit.Log) admin.Service {
-	s := &server{catalog: c, discoverer: d, versions: v, toolsets: sets, audit: log}
+// New returns the service. sets has the toolsets of the tenants in r, and log records accepted tools and discoveries;
+// these may be nil. If v is nil, drifted tools are shown without their accepted versions.
+func New(c *catalog.Catalog, d Discoverer, v catalog.Versions, sets *toolset.Sets, r *tenant.Roster,
+	log *audit.Log) admin.Service {
+	s := &server{catalog: c, discoverer: d, versions: v, toolsets: sets, roster: r, audit: log}
 	service := admin.NewService[capgatepb.CatalogAdminServer](s, capgatepb.RegisterCatalogAdminServer,
 		capgatepb.RegisterCatalogAdminHandlerServer)
 	service.Fault = fault
@@ -45,6 +47,7 @@ type server struct {
 	discoverer Discoverer
 	versions   catalog.Versions
 	toolsets   *toolset.Sets
+	roster     *tenant.Roster
 	audit      *audit.Log
 }
 
@@ -121,8 +124,9 @@ func (s *server) show(ctx context.Context, capability string) (*capgatepb.Catalo
 			Message: "no capability of that name is configured; GET /v1/capabilities (capgate catalog list) has all"}
 	}
 	entry := entryOf(&listing, true)
+	exists := s.roster.Existing(ctx)
 	for i, t := range entry.GetTools() {
-		for _, set := range s.toolsets.Changed(capability, t.GetName(), listing.Tools[i].Hash) {
+		for _, set := range s.changed(exists, capability, t.GetName(), listing.Tools[i].Hash) {
 			of := &capgatepb.CatalogEntry_ToolsetName{Name: set.Name(), Source: set.Source()}
 			if r := set.Record(); r != nil {
 				of.Tenant = r.Tenant
@@ -142,6 +146,16 @@ func (s *server) show(ctx context.Context, capability string) (*capgatepb.Catalo
 		}
 	}
 	return entry, nil
+}
+
+// tenants reports whether a tenant exists.
+type tenants func(id, uid string) bool
+
+// changed returns the toolsets of tenants that exist which have another hash of a tool.
+func (s *server) changed(exists tenants, capability, name string, hash toolschema.Hash) []*toolset.Set {
+	return slices.DeleteFunc(s.toolsets.Changed(capability, name, hash), func(set *toolset.Set) bool {
+		return !set.HasTenant(exists)
+	})
 }
 
 // fault returns the refusal for an error of the store.

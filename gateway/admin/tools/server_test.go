@@ -82,7 +82,7 @@ func TestCatalogByJSON(t *testing.T) {
 		{Capability: "weather", Tool: "get.it-now_1", Hash: toolschema.Hash{1}},
 		{Capability: "weather", Tool: "other", Hash: toolschema.Hash{2}},
 	}}})
-	p := gatewaytest.ServeOperators(t, tools.New(c, d, store.Versions(), sets, nil))
+	p := gatewaytest.ServeOperators(t, tools.New(c, d, store.Versions(), sets, nil, nil))
 	tool, _ := c.Describe("weather", "get.it-now_1")
 	other, _ := c.Describe("weather", "other")
 	accepted := tool.Schema.Hash("one", output(t, "one"))

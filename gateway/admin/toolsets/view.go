@@ -3,11 +3,9 @@ package toolsets
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
-	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/toolset"
@@ -17,11 +15,11 @@ import (
 // view has the tenants and capabilities that an operator may see. It implements toolset.Catalog.
 type view struct {
 	*catalog.Catalog
-	identity *operator.Identity      // nil: the admin API requires no credential
-	tenants  []string                // whose callers have the toolsets; nil means all
-	uids     map[string]string       // of those tenants that exist
-	exists   func(*toolset.Set) bool // reports whether the tenant of a stored toolset exists; set if tenants is nil
-	settings []*tenant.Settings      // of the operator's tenants, whose capabilities it sees; nil means it sees all
+	identity *operator.Identity        // nil: the admin API requires no credential
+	tenants  []string                  // whose callers have the toolsets; nil means all
+	uids     map[string]string         // of those tenants that exist
+	exists   func(id, uid string) bool // reports whether a tenant exists; set if tenants is nil
+	settings []*tenant.Settings        // of the operator's tenants, whose capabilities it sees; nil means it sees all
 }
 
 // viewOf returns the view that the operator of a request has of a tenant, or for "" and "-" of all tenants.
@@ -31,7 +29,7 @@ func (s *server) viewOf(ctx context.Context, of string) (v view, err error) {
 		return v, err
 	}
 	if v.tenants == nil {
-		v.exists = s.existing(ctx)
+		v.exists = s.Tenants.Existing(ctx)
 	}
 	restricted := v.identity != nil && v.identity.Roles == 0
 	for _, id := range v.tenants {
@@ -55,36 +53,9 @@ func (s *server) viewOf(ctx context.Context, of string) (v view, err error) {
 // shows reports whether a toolset is for callers of the tenants.
 func (v view) shows(set *toolset.Set) bool {
 	if v.tenants == nil {
-		return v.exists(set)
+		return set.HasTenant(v.exists)
 	}
 	return slices.ContainsFunc(v.tenants, func(id string) bool { return set.IsFor(id, v.uids[id]) })
-}
-
-// existing returns a function that reports whether the tenant of a stored toolset exists. A toolset stays in the store
-// if its tenant leaves the configuration, or if it is set while the tenant is deleted. If a tenant cannot be read, all
-// exist.
-func (s *server) existing(ctx context.Context) func(*toolset.Set) bool {
-	uids, failed := map[string]*string{}, false // nil means that there is no such tenant
-	return func(set *toolset.Set) bool {
-		r := set.Record()
-		if r == nil || r.Tenant == "" || failed {
-			return true
-		}
-		uid, read := uids[r.Tenant]
-		if !read {
-			of, err := s.Tenants.Settings(ctx, r.Tenant)
-			var refusal *call.Refusal
-			switch {
-			case err == nil:
-				uid = new(uidOf(of))
-			case !errors.As(err, &refusal) || refusal.Kind != call.NotFound:
-				failed = true
-				return true
-			}
-			uids[r.Tenant] = uid
-		}
-		return uid != nil && *uid == r.UID
-	}
 }
 
 // uidOf returns the UID of a tenant; of is nil for tenant.Default of a gateway without tenants.
