@@ -16,8 +16,7 @@ import (
 // reads the metadata that the server names at its own host.
 func TestChallenges(t *testing.T) {
 	t.Parallel()
-	a := serve(t)
-	l := open(gatewaytest.StartRedis(t).Open(t).Logins(), 1, fleet())
+	a, l := begin(t)
 	const metadata = "https://mcp.example.com/metadata"
 	if s := state(t, l); s.State != logins.Needed || !strings.Contains(s.Problem, "yet") {
 		t.Errorf("%+v", s)

@@ -112,6 +112,20 @@ func put(t *testing.T, l *logins.Logins, r *logins.Record) {
 	check.Must(t, l.Put(t.Context(), "files", server, r))
 }
 
+// begin starts an authorization server, and a replica.
+func begin(t *testing.T) (*refresher, *logins.Logins) {
+	t.Helper()
+	return serve(t), open(gatewaytest.StartRedis(t).Open(t).Logins(), 1, fleet())
+}
+
+// wants requires that a replica sends a token.
+func wants(t *testing.T, l *logins.Logins, want string) {
+	t.Helper()
+	if got := token(l, oauth.Refusal{}); got != want {
+		t.Error(got)
+	}
+}
+
 // token returns the token that a replica sends, or the error.
 func token(l *logins.Logins, refused oauth.Refusal) string {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*check.Patience)
@@ -284,8 +298,7 @@ func TestReplicasRefreshOnce(t *testing.T) {
 // TestTokensAreRefreshedBeforeTheirEnd: a token that ends soon is refreshed, and used while that is not possible.
 func TestTokensAreRefreshedBeforeTheirEnd(t *testing.T) {
 	t.Parallel()
-	a := serve(t)
-	l := open(gatewaytest.StartRedis(t).Open(t).Logins(), 1, fleet())
+	a, l := begin(t)
 	lasting := a.record(30 * time.Second)
 	lasting.Refresh = ""
 	put(t, l, lasting)
@@ -339,17 +352,14 @@ func TestEndedLogins(t *testing.T) {
 	}
 	put(t, one, a.record(time.Hour))
 	<-reset
-	if got := token(two, oauth.Refusal{}); got != "access-0" {
-		t.Error(got)
-	}
+	wants(t, two, "access-0")
 }
 
 // TestRejectedTokens: a rejected token that cannot be refreshed, or is new, needs a login. The state says so until the
 // next one.
 func TestRejectedTokens(t *testing.T) {
 	t.Parallel()
-	a := serve(t)
-	l := open(gatewaytest.StartRedis(t).Open(t).Logins(), 1, fleet())
+	a, l := begin(t)
 	lasting, fresh := a.record(time.Hour), a.record(time.Hour)
 	lasting.Refresh, fresh.Obtained = "", time.Now()
 	for name, r := range map[string]*logins.Record{"no refresh token": lasting, "new": fresh} {

@@ -17,16 +17,22 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// TestUnsavedTokens: a refreshed token that cannot be stored is used by its replica. It stores the token for the others
-// when that is possible.
-func TestUnsavedTokens(t *testing.T) {
-	t.Parallel()
-	a := serve(t)
-	redis := gatewaytest.StartRedis(t)
+// unsaved returns a replica whose login has to be refreshed, and whose store takes no write.
+func unsaved(t *testing.T) (*refresher, *gatewaytest.Redis, *kept, *logins.Logins) {
+	t.Helper()
+	a, redis := serve(t), gatewaytest.StartRedis(t)
 	k := &kept{Store: redis.Open(t).Logins()}
 	l := open(k, 1, fleet())
 	put(t, l, a.record(-time.Minute))
 	k.set(true)
+	return a, redis, k, l
+}
+
+// TestUnsavedTokens: a refreshed token that cannot be stored is used by its replica. It stores the token for the others
+// when that is possible.
+func TestUnsavedTokens(t *testing.T) {
+	t.Parallel()
+	a, redis, k, l := unsaved(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*check.Patience)
 	defer cancel()
 	of, err := l.Of("files").Token(ctx, http.DefaultClient, oauth.Refusal{})
@@ -37,9 +43,7 @@ func TestUnsavedTokens(t *testing.T) {
 	k.set(false)
 	other := open(redis.Open(t).Logins(), 1, fleet())
 	for _, l := range []*logins.Logins{l, other} {
-		if got := token(l, oauth.Refusal{}); got != "access-1" {
-			t.Error(got)
-		}
+		wants(t, l, "access-1")
 	}
 	if issued, denied := a.counts(); issued != 1 || denied != 0 {
 		t.Errorf("%d refreshes, %d denied", issued, denied)
@@ -50,24 +54,15 @@ func TestUnsavedTokens(t *testing.T) {
 // does not end the login.
 func TestUnsavedTokensOutliveAnEnd(t *testing.T) {
 	t.Parallel()
-	a := serve(t)
-	redis := gatewaytest.StartRedis(t)
-	k := &kept{Store: redis.Open(t).Logins()}
-	l := open(k, 1, fleet())
-	put(t, l, a.record(-time.Minute))
-	k.set(true)
-	if got := token(l, oauth.Refusal{}); got != "access-1" {
-		t.Error(got)
-	}
+	_, redis, k, l := unsaved(t)
+	wants(t, l, "access-1")
 	other := open(free{redis.Open(t).Logins()}, 1, fleet())
 	if got := token(other, oauth.Refusal{}); !strings.Contains(got, "invalid_grant") {
 		t.Error(got)
 	}
 	k.set(false)
 	for _, l := range []*logins.Logins{l, other} {
-		if got := token(l, oauth.Refusal{}); got != "access-1" {
-			t.Error(got)
-		}
+		wants(t, l, "access-1")
 	}
 }
 
@@ -89,9 +84,7 @@ func TestRefreshesGoToTheIssuer(t *testing.T) {
 	r := a.record(-time.Minute)
 	r.TokenURL = evil.URL + "/token"
 	put(t, l, r)
-	if got := token(l, oauth.Refusal{}); got != "access-1" {
-		t.Error(got)
-	}
+	wants(t, l, "access-1")
 	if issued, denied := evil.counts(); issued+denied != 0 {
 		t.Error("the refresh token was sent to another authorization server")
 	}
@@ -160,16 +153,13 @@ func TestRefreshFailures(t *testing.T) {
 // TestLoginDuringRefresh: a login that an operator makes during a refresh is the one that counts.
 func TestLoginDuringRefresh(t *testing.T) {
 	t.Parallel()
-	a := serve(t)
-	l := open(gatewaytest.StartRedis(t).Open(t).Logins(), 1, fleet())
+	a, l := begin(t)
 	put(t, l, a.record(-time.Minute))
 	next := a.record(time.Hour)
 	next.Access = "access-of-login"
 	a.during = func() { check.Must(t, l.Put(context.Background(), "files", server, next)) }
 	for range 2 {
-		if got := token(l, oauth.Refusal{}); got != "access-of-login" {
-			t.Error(got)
-		}
+		wants(t, l, "access-of-login")
 	}
 }
 
@@ -177,8 +167,7 @@ func TestLoginDuringRefresh(t *testing.T) {
 // shows nothing of its response.
 func TestFailedRefreshes(t *testing.T) {
 	t.Parallel()
-	a := serve(t)
-	l := open(gatewaytest.StartRedis(t).Open(t).Logins(), 1, fleet())
+	a, l := begin(t)
 	a.Respond = func(w http.ResponseWriter, _ *http.Request) bool {
 		w.WriteHeader(http.StatusBadGateway)
 		_, _ = fmt.Fprint(w, "secret-page")
