@@ -24,8 +24,8 @@ import (
 )
 
 // serveTokens serves MCP servers that require access tokens, and returns their fleets. The server of tokens repeats its
-// token in errors. The authorization server of untokened repeats the client's secret, and issues no token. Operators log
-// in to the server of logged, which repeats a former token.
+// token in errors. The authorization server of untokened repeats the client's secret, and issues no token. Operators
+// log in to the server of logged, which repeats a former token.
 func (g *secretive) serveTokens(t *testing.T) (fleets []string) {
 	t.Helper()
 	token := g.plant("access token")

@@ -119,8 +119,8 @@ func (r *Roster) Settings(ctx context.Context, name string) (*Settings, error) {
 			r.some(ctx))}
 }
 
-// Existing returns a function that reports whether a tenant exists. Something of a tenant may be stored after its end: it
-// has left the configuration, or another one has its name. If a tenant cannot be read, all exist.
+// Existing returns a function that reports whether a tenant exists. A store may still have something of one that has
+// left the configuration, or whose name is that of another one now. If a tenant cannot be read, all exist.
 func (r *Roster) Existing(ctx context.Context) func(id, uid string) bool {
 	uids, failed := map[string]*string{}, false // nil means that there is no such tenant
 	return func(id, uid string) bool {

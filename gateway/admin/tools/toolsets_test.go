@@ -24,8 +24,8 @@ func TestToolsetsOfFormerTenants(t *testing.T) {
 	m := toolset.NewManager(store.Toolsets(), func(text []byte) (*toolset.Toolset, error) {
 		return config.ParseToolset("toolset", text)
 	}, nil, slog.New(slog.DiscardHandler))
-	for _, r := range []toolset.Record{{Tenant: "acme", Name: "kept"}, {Tenant: "acme", UID: "earlier", Name: "earlier"},
-		{Tenant: "globex", Name: "left"}, {Name: "all"}} {
+	for _, r := range []toolset.Record{{Name: "all"}, {Tenant: "acme", Name: "kept"}, {Tenant: "globex", Name: "left"},
+		{Tenant: "acme", UID: "earlier", Name: "earlier"}} {
 		r.Text = []byte(`{"name":"` + r.Name + `","tools":[{"capability":"weather","tool":"other","hash":"` +
 			strings.Repeat("01", 32) + `"}]}`)
 		check.Must(t, m.Write(t.Context(), &r, ""))

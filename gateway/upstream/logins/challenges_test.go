@@ -9,7 +9,6 @@ import (
 
 	"github.com/capgate/capgate/gateway/upstream/logins"
 	"github.com/capgate/capgate/gateway/upstream/oauth"
-	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
 // TestChallenges: the next login requests the scopes of the last one and of all challenges since, within bounds, and

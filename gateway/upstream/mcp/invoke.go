@@ -131,8 +131,8 @@ func (v *server) call(ctx context.Context, req *docpb.InvokeRequest, told chan<-
 	if first(md, questions.AppsMetadata) != "" {
 		asks.apps = apps
 	}
-	of := attempted{tenant: tenant, session: session, own: own, user: user, trace: trace, op: op, told: told, seen: seen,
-		asks: asks}
+	of := attempted{tenant: tenant, session: session, own: own, user: user, trace: trace, op: op, told: told,
+		seen: seen, asks: asks}
 	result, err := asks.rounds(ctx, func(answers *questions.Answers) (*toolResult, error) {
 		op.answers = *answers
 		return v.tries(ctx, of)

@@ -38,8 +38,8 @@ func (s *session) free() {
 	}
 }
 
-// makeRoom ends a session for a new one of a user, of its tenant if that has reached its share, or of the tenant with the
-// most if there are too many in total. The caller must hold mu.
+// makeRoom ends a session for a new one of a user: one of its tenant if that has reached its share, or of the tenant
+// with the most if there are too many in total. The caller must hold mu.
 func (v *server) makeRoom(of user) {
 	switch {
 	case v.tenants[of.tenant] >= maxTenantSessions:

@@ -1,9 +1,7 @@
 package mcp_test
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -204,50 +202,6 @@ func TestEchoedAccessToken(t *testing.T) {
 	if !strings.Contains(result.Reason, "HTTP 503") || strings.Contains(result.Reason, "access-token") {
 		t.Errorf("with another token: %+v", result)
 	}
-}
-
-// TestTokensOfStreams: the stream of a session that is reopened has the token of then, and so have the answers to
-// questions on it.
-func TestTokensOfStreams(t *testing.T) {
-	t.Parallel()
-	called, asks := make(chan struct{}), make(chan struct{})
-	g := guardOf(t, newStrayAsking(t, func(context.Context) error {
-		close(called)
-		<-asks
-		return nil
-	}))
-	first, end := context.WithCancel(context.Background())
-	defer end()
-	next := *g.handler.Load()
-	ending := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodGet && first.Err() == nil {
-			ctx, cancel := context.WithCancel(r.Context())
-			defer cancel()
-			defer context.AfterFunc(first, cancel)()
-			r = r.WithContext(ctx)
-		}
-		next.ServeHTTP(w, r)
-	}))
-	g.handler.Store(&ending)
-	g.configure = func(f *upstream.Fleet) { g.fleet(t, f) }
-	w := startAsking(t, g.remote, []string{"elicitation"})
-	s := w.connect(t, answering(func(string) {}), "2025-11-25")
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		if text, failed := ask(t, s); failed || text != "Ann" {
-			t.Errorf("%q, %t", text, failed)
-		}
-	}()
-	check.Received(t, called, "the call")
-	g.authority.Revoke()
-	check.Until(t, "another token", func() (bool, string) {
-		_, err := w.Invoke(within(t), request("echo", `{"text":"x"}`))
-		return err == nil, fmt.Sprint(err)
-	})
-	end()
-	close(asks)
-	check.Received(t, ended, "the end of the call")
 }
 
 // TestOneCredential: a fleet has either access tokens or a configured header authorization.

@@ -188,8 +188,8 @@ func (v *server) keyOf(tenant, session, own string, kinds questions.Kinds) sessi
 	return sessionKey{tenant, cmp.Or(session, own), kinds}
 }
 
-// lease returns the session of a key, and opens one for a user. release must be called after the call. The error, a gRPC status, means that
-// there is no memory for another session.
+// lease returns the session of a key, and opens one for a user. release must be called after the call. The error, a
+// gRPC status, means that there is no memory for another session.
 func (v *server) lease(key sessionKey, by string) (_ *session, release func(), _ error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -37,7 +37,8 @@ func TestSessionsOfTenants(t *testing.T) {
 	}
 }
 
-// ofTenants runs a gateway with two tenants, one of which has two keys, and an MCP server with sessions. The function calls the server's count.
+// ofTenants runs a gateway with two tenants, one of which has two keys, and an MCP server with sessions. The function
+// calls the server's count.
 func ofTenants(t *testing.T, r *remote, bound bool) (count func(of, session string) (string, error)) {
 	t.Helper()
 	return tenantsOf(t, r, bound, mcp.Open(upstream.Options{}))

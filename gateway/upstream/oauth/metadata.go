@@ -133,7 +133,7 @@ func isResource(resource string, server *url.URL, metadata string) bool {
 		return false
 	}
 	path, own := strings.TrimRight(of.Path, "/"), strings.TrimRight(server.Path, "/")
-	return path == own || strings.HasPrefix(own, path+"/") && at.Path == wellKnown+path
+	return path == own || strings.HasPrefix(own, path+"/") && strings.TrimRight(at.Path, "/") == wellKnown+path
 }
 
 // AuthorizationServer returns the metadata of an authorization server (RFC 8414 §3, OpenID Connect Discovery §4). Its
