@@ -111,7 +111,8 @@ func (g *secretive) requireToken(a *oauthtest.Authority, tokens ...string) http.
 		if bytes.Contains(body, []byte(`"tools/call"`)) {
 			g.scan("MCP server", fmt.Sprint(r.Header))
 			once.Do(func() { first = has })
-			http.Error(w, "failed with "+first, http.StatusInternalServerError)
+			http.Error(w, fmt.Sprintf(`{"jsonrpc":"2.0","error":{"code":-32000,"message":"failed with %s"}}`, first),
+				http.StatusInternalServerError)
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))

@@ -1,7 +1,9 @@
 package mcp_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -202,6 +204,65 @@ func TestEchoedAccessToken(t *testing.T) {
 	if !strings.Contains(result.Reason, "HTTP 503") || strings.Contains(result.Reason, "access-token") {
 		t.Errorf("with another token: %+v", result)
 	}
+}
+
+// TestTokensOfStreams: the stream of a session that is reopened has the token of then, and so have the answers to
+// questions on it.
+func TestTokensOfStreams(t *testing.T) {
+	t.Parallel()
+	called, asks := make(chan struct{}), make(chan struct{})
+	g := guardOf(t, newStrayAsking(t, func(context.Context) error {
+		close(called)
+		<-asks
+		return nil
+	}))
+	first, end := context.WithCancel(context.Background())
+	defer end()
+	var streams atomic.Int32 // that were opened before
+	next := *g.handler.Load()
+	ending := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet && first.Err() == nil {
+			ctx, cancel := context.WithCancel(r.Context())
+			defer cancel()
+			defer context.AfterFunc(first, cancel)()
+			streams.Add(1)
+			defer streams.Add(-1)
+			r = r.WithContext(ctx)
+		}
+		next.ServeHTTP(w, r)
+	}))
+	g.handler.Store(&ending)
+	g.configure = func(f *upstream.Fleet) { g.fleet(t, f) }
+	w := startAsking(t, g.remote, []string{"elicitation"})
+	s := w.connect(t, answering(func(string) {}), "2025-11-25")
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if text, failed := ask(t, s); failed || text != "Ann" {
+			t.Errorf("%q, %t", text, failed)
+		}
+	}()
+	check.Received(t, called, "the call")
+	g.authority.Revoke()
+	check.Until(t, "another token", func() (bool, string) {
+		_, err := w.Invoke(within(t), request("echo", `{"text":"x"}`))
+		return err == nil, fmt.Sprint(err)
+	})
+	end()
+	check.Until(t, "the stream that is reopened", func() (bool, string) {
+		if n := streams.Load(); n > 0 {
+			return false, fmt.Sprint(n, " streams have not ended yet")
+		}
+		for s := range g.mcp.Sessions() {
+			of := s.InitializeParams()
+			if of != nil && of.Capabilities.Elicitation != nil && s.Ping(within(t), nil) == nil {
+				return true, ""
+			}
+		}
+		return false, "the server cannot ask"
+	})
+	close(asks)
+	check.Received(t, ended, "the end of the call")
 }
 
 // TestOneCredential: a fleet has either access tokens or a configured header authorization.
