@@ -41,7 +41,7 @@ func run(ctx context.Context, o options) error {
 	var text, mark string
 	var err error
 	switch {
-	case o.profiles != "":
+	case o.profiles != "" && !o.neighbour:
 		text, err = b.profiles(ctx)
 	case o.growth:
 		mark = "growth"

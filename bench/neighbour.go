@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -57,20 +58,28 @@ type neighbours struct {
 
 // neighbour measures a tenant's calls alone, and beside another tenant's floods.
 func (b *bench) neighbour(ctx context.Context) (string, error) {
+	if b.opts.profiles != "" {
+		if err := os.MkdirAll(b.opts.profiles, 0o755); err != nil {
+			return "", err
+		}
+	}
 	var all []*neighbours
-	for _, quiet := range quietWays() {
+	for _, quiet := range b.opts.quiet {
 		for _, flood := range floodWays() {
 			flood.tls = quiet.tls
 			all = append(all, &neighbours{quiet: quiet, flood: flood})
 		}
 	}
 	streets := map[bool]*street{}
-	for _, tls := range []bool{false, true} {
-		s, err := b.open(ctx, tls)
+	for _, quiet := range b.opts.quiet {
+		if streets[quiet.tls] != nil {
+			continue
+		}
+		s, err := b.open(ctx, quiet.tls)
 		if err != nil {
 			return "", err
 		}
-		streets[tls] = s
+		streets[quiet.tls] = s
 	}
 	for range b.opts.rounds {
 		alone := map[string]load.Result{}
@@ -93,7 +102,7 @@ func (b *bench) neighbour(ctx context.Context) (string, error) {
 				tail(h.beside), tail(h.alone), h.beside.Errors, h.beside.Problem)
 		}
 	}
-	return neighbourTable(b.opts, streets[false].can, all), nil
+	return neighbourTable(b.opts, streets[b.opts.quiet[0].tls].can, all), nil
 }
 
 // street is a gateway with two tenants.
@@ -165,7 +174,7 @@ func (s *street) live(ctx context.Context, n *neighbours) (h harm, err error) {
 		return h, err
 	}
 	pause(ctx, floodBefore)
-	if h.beside, err = b.window(ctx, s.peer, s.quiet(n.quiet)); err != nil {
+	if h.beside, err = s.beside(ctx, n); err != nil {
 		err = fmt.Errorf("a tenant beside a flood: %w", err)
 	}
 	var floodErr error
@@ -173,6 +182,24 @@ func (s *street) live(ctx context.Context, n *neighbours) (h harm, err error) {
 		floodErr = fmt.Errorf("the flood: %w", floodErr)
 	}
 	return h, errors.Join(err, floodErr)
+}
+
+// beside measures the quiet tenant's calls while a flood runs, and records a trace of the gateway if the options name a
+// directory for it.
+func (s *street) beside(ctx context.Context, n *neighbours) (res load.Result, err error) {
+	b := s.bench
+	l, err := b.startLoad(ctx, s.peer, s.quiet(n.quiet))
+	if err != nil {
+		return res, err
+	}
+	var traced error
+	if b.opts.profiles != "" {
+		pause(ctx, b.opts.warm)
+		name := strings.ReplaceAll(n.quiet.title+"-beside-"+n.flood.title+".trace", " ", "-")
+		traced = fetchProfile(ctx, s.peer, "trace", b.opts.window, filepath.Join(b.opts.profiles, name))
+	}
+	res, err = l.wait()
+	return res, errors.Join(err, traced)
 }
 
 func neighbourTable(o options, can float64, all []*neighbours) string {

@@ -33,6 +33,7 @@ type options struct {
 	tenants     bool
 	redis       bool
 	neighbour   bool
+	quiet       []way // of neighbour
 	files       bool
 	connections bool
 	mcp         bool
@@ -84,7 +85,8 @@ func addModes(fs *flag.FlagSet, o *options) {
 	fs.BoolVar(&o.redis, "redis", false,
 		"measure the load of Redis by calls, and the effect of Redis faults on calls, instead of the scenarios")
 	fs.StringVar(&o.profiles, "profiles", "",
-		"`directory` for CPU profiles of capgate under calls of all kinds, instead of the scenarios")
+		"`directory` for CPU profiles of capgate under calls of all kinds, instead of the scenarios; with "+
+			"--neighbour, for execution traces of capgate beside the floods")
 }
 
 func parseOptions(args []string) (options, error) {
@@ -93,6 +95,7 @@ func parseOptions(args []string) (options, error) {
 	fs.SetOutput(io.Discard)
 	scenarioNames := fs.String("scenarios", "all", "comma-separated `names` of scenarios")
 	peerNames := fs.String("peers", "all", "comma-separated `names` of peers; with --growth the default is capgate")
+	quiet := fs.String("quiet", "all", "comma-separated `protocols` of the quiet tenant's calls, with --neighbour")
 	fs.IntVar(&o.rounds, "rounds", 3, "rounds; each peer has one window in each")
 	fs.DurationVar(&o.window, "window", time.Second, "length of a window")
 	fs.DurationVar(&o.warm, "warm", 200*time.Millisecond, "`duration` of calls before each window that are not counted")
@@ -147,6 +150,9 @@ func parseOptions(args []string) (options, error) {
 		}
 	}
 	o.setCores(*proxyCore, *loadCore)
+	if o.quiet, err = choose(*quiet, quietWays(), func(w way) string { return w.title }); err != nil {
+		return o, refuse(fs, err)
+	}
 	return o, o.check(fs, *scenarioNames, *peerNames)
 }
 

@@ -71,7 +71,7 @@ func (b *bench) profile(ctx context.Context, p *peers.Peer, cfg load.Config, to 
 		return err
 	}
 	pause(ctx, b.opts.warm)
-	err = fetchProfile(ctx, p, b.opts.window, to)
+	err = fetchProfile(ctx, p, "profile", b.opts.window, to)
 	res, failed := l.wait()
 	switch {
 	case err != nil:
@@ -87,12 +87,12 @@ func (b *bench) profile(ctx context.Context, p *peers.Peer, cfg load.Config, to 
 	return nil
 }
 
-// fetchProfile writes a CPU profile of a peer to a file. It covers the next seconds, rounded to whole ones.
-func fetchProfile(ctx context.Context, p *peers.Peer, window time.Duration, to string) error {
+// fetchProfile writes a profile or a trace of a peer to a file. It covers the next seconds, rounded to whole ones.
+func fetchProfile(ctx context.Context, p *peers.Peer, kind string, window time.Duration, to string) error {
 	ctx, cancel := context.WithTimeout(ctx, window+30*time.Second)
 	defer cancel()
 	seconds := int(max(window, time.Second) / time.Second)
-	url := fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", p.Admin, seconds)
+	url := fmt.Sprintf("http://%s/debug/pprof/%s?seconds=%d", p.Admin, kind, seconds)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return err
