@@ -32,9 +32,9 @@ func (c *Call) unsuccessful() bool {
 // numTexts is the number of the texts of a call that are stored.
 const numTexts = 20
 
-// texts returns the texts of a call that are stored.
+// texts returns the texts of a call that are stored. The first one is its tenant.
 func texts(s *telemetry.Summary) [numTexts]*string {
-	return [...]*string{&s.RequestID, &s.Listener, &s.Tenant, &s.User, &s.Agent, &s.Key, &s.Capability, &s.Tool,
+	return [...]*string{&s.Tenant, &s.RequestID, &s.Listener, &s.User, &s.Agent, &s.Key, &s.Capability, &s.Tool,
 		&s.Method, &s.Dialect, &s.Code, &s.Reason, &s.Failure, &s.Outcome, &s.Backend, &s.Verdict, &s.Level,
 		&s.Candidate, &s.Approval, &s.Shadowed}
 }

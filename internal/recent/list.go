@@ -67,6 +67,7 @@ func (l *Log) Calls(ctx context.Context) (calls []Call, partial bool) {
 	l.mu.Lock()
 	var slots []slot
 	if l.ring != nil {
+		l.merge(l.cfg.Now())
 		slots = l.ring.all()
 	}
 	l.mu.Unlock()

@@ -55,8 +55,11 @@ type Log struct {
 	wake    chan struct{} // capacity 1: something is to be published
 	hub     hub
 
-	mu      sync.Mutex // held for the copy of one record, or of a batch
-	ring    *ring      // nil: no calls are kept
+	cells []cell // the calls since the last merge
+
+	mu      sync.Mutex // held for a merge, and for the copy of a batch
+	ring    *ring      // the calls up to the last merge; nil: no calls are kept
+	spares  []ring     // empty; merge exchanges them with those of the cells
 	own     minutes    // of this replica
 	unsaid  minutes    // not published yet
 	waiting []Change   // not published yet
@@ -77,6 +80,7 @@ func New(cfg Config) *Log {
 		unsaid: minutes{}}
 	if cfg.Keep > 0 {
 		l.ring = newRing(cfg.Keep)
+		l.divide(telemetry.Cells())
 	}
 	l.hub.store = cfg.Store
 	return l
@@ -93,8 +97,9 @@ func (l *Log) Record(rec *telemetry.Record) {
 	if l.ring == nil {
 		return
 	}
-	l.mu.Lock()
-	o := l.ring.owner(rec.Call.Tenant)
+	c := l.cellOf(rec.Shard)
+	c.mu.Lock()
+	o := c.ring.owner(rec.Call.Tenant)
 	o.counts.Calls++
 	switch rec.Result() {
 	case telemetry.Asked:
@@ -108,9 +113,9 @@ func (l *Log) Record(rec *telemetry.Record) {
 	case telemetry.Answered, telemetry.NumResults:
 	}
 	if !rec.Quiet {
-		l.ring.add(o, rec)
+		c.ring.add(o, rec)
 	}
-	l.mu.Unlock()
+	c.mu.Unlock()
 	signal.Wake(l.wake)
 }
 
@@ -216,11 +221,7 @@ func (l *Log) batch(now time.Time) (b *Batch, sent map[int32]uint64) {
 	var slots []slot
 	l.mu.Lock()
 	if l.ring != nil {
-		minute := minuteOf(now)
-		l.ring.takeCounts(func(tenant string, c Counts) {
-			l.own.add(minute, tenant, c)
-			l.unsaid.add(minute, tenant, c)
-		})
+		l.merge(now)
 		slots = l.ring.take(sent)
 	}
 	b.Minutes, l.unsaid = l.unsaid, minutes{}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -278,6 +279,18 @@ func BenchmarkRecord(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkRecordInParallel records calls of one tenant from all processors, each at a shard of its own.
+func BenchmarkRecordInParallel(b *testing.B) {
+	l, shards := recent.New(recent.Config{Keep: 500, Replica: "a"}), atomic.Uint32{}
+	b.RunParallel(func(pb *testing.PB) {
+		rec := record("acme", "get_current_weather", 0)
+		rec.Shard = shards.Add(1)
+		for pb.Next() {
+			l.Record(rec)
+		}
+	})
 }
 
 // TestACallHasEveryText: each text of a call is kept up to its bound, and is stored under its name.

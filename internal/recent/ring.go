@@ -17,14 +17,20 @@ const maxWord = 128
 // Small slots stay in the caches of a processor.
 const commonTexts = 256
 
-// slot has one call. It holds no memory but its own: the texts of a record are parts of the call's headers.
+// slot is the place of one call in a ring.
 type slot struct {
-	seq      uint64
-	next     int32 // the next newer one of its flow; none: it is the newest
-	attempts int32
-	sent     bool // it is published, or does not have to be
+	seq  uint64
+	next int32 // the next newer one of its flow; none: it is the newest
+	sent bool  // it is published, or does not have to be
+	entry
+}
+
+// entry has one call. It holds no memory but its own: the texts of a record are parts of the call's headers.
+type entry struct {
+	failed   bool // its code is not OK
 	traced   bool
 	replayed bool
+	attempts int32
 
 	lens    [numTexts]uint8 // of the texts
 	texts   []byte          // all texts, one after the other; grows for long ones
@@ -38,24 +44,28 @@ type slot struct {
 const none = -1
 
 // set copies a record.
-func (s *slot) set(rec *telemetry.Record) {
-	s.ended, s.took = rec.Started.Add(rec.Ended).UnixNano(), rec.Ended
-	s.in, s.out, s.attempts = rec.BytesIn, rec.BytesOut, int32(rec.Attempts)
-	s.trace, s.traced, s.replayed = rec.Trace, rec.Traced, rec.Replayed
+func (e *entry) set(rec *telemetry.Record) {
+	e.failed = rec.Code != 0
+	e.ended, e.took = rec.Started.Add(rec.Ended).UnixNano(), rec.Ended
+	e.in, e.out, e.attempts = rec.BytesIn, rec.BytesOut, int32(rec.Attempts)
+	e.trace, e.traced, e.replayed = rec.Trace, rec.Traced, rec.Replayed
 	all, n := texts(rec.Summary()), 0
 	for i, text := range all {
 		size := len(cut(*text))
-		s.lens[i] = uint8(size)
+		e.lens[i] = uint8(size)
 		n += size
 	}
-	s.texts = slices.Grow(s.texts[:0], n)[:n]
+	e.texts = slices.Grow(e.texts[:0], n)[:n]
 	n = 0
 	for i, text := range all {
-		if size := int(s.lens[i]); size > 0 {
-			n += copy(s.texts[n:], (*text)[:size])
+		if size := int(e.lens[i]); size > 0 {
+			n += copy(e.texts[n:], (*text)[:size])
 		}
 	}
 }
+
+// tenant returns the tenant of the call.
+func (e *entry) tenant() []byte { return e.texts[:e.lens[0]] }
 
 // clone returns a copy with its own texts.
 func (s *slot) clone() slot {

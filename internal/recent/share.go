@@ -1,6 +1,7 @@
 package recent
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/capgate/capgate/internal/telemetry"
@@ -9,12 +10,13 @@ import (
 // maxOwners bounds the tenants that a Log distinguishes.
 const maxOwners = 1024
 
-// ring has the last calls of this replica. The calls of a tenant that ended well are one flow, and its others are
+// ring has the last calls of this replica, or of some of its shards. The calls of a tenant that ended well are one flow, and its others are
 // another. A call takes a free slot, or one of a flow above the average: so each flow keeps at least an equal share of
 // the slots while it has as many calls, however many the others have.
 type ring struct {
-	slots  []slot
-	free   int32 // the first free slot, linked by next
+	keep   int    // most slots
+	slots  []slot // grows with the calls
+	used   int    // number of slots with a call, the first ones
 	seq    uint64
 	unsent int
 	flows  int // number of flows that have calls
@@ -25,11 +27,12 @@ type ring struct {
 	hand   int      // where the last search for a flow above the average ended
 }
 
-// owner is one tenant's part.
+// owner is one tenant's part. It fills whole cache lines.
 type owner struct {
 	tenant string
 	flows  [2]flow
-	counts Counts // since the last publication
+	counts Counts // since takeCounts
+	_      [40]byte
 }
 
 // flow lists the slots of some calls, from the oldest to the newest.
@@ -38,15 +41,22 @@ type flow struct {
 	calls       int
 }
 
+// minSlots is the number of slots by which a ring grows at first.
+const minSlots = 64
+
 func newRing(keep int) *ring {
-	r := &ring{slots: make([]slot, keep), owners: map[string]*owner{}, other: newOwner("")}
-	memory := make([]byte, keep*commonTexts)
-	for i := range r.slots {
-		r.slots[i].next = int32(i) + 1
-		r.slots[i].texts = memory[i*commonTexts : i*commonTexts : (i+1)*commonTexts]
+	return &ring{keep: keep, owners: map[string]*owner{}, other: newOwner("")}
+}
+
+// grow adds slots: as many as there are, up to keep.
+func (r *ring) grow() {
+	n := min(max(len(r.slots), minSlots), r.keep-len(r.slots))
+	r.slots = slices.Grow(r.slots, n)
+	memory := make([]byte, n*commonTexts)
+	for ; n > 0; n-- {
+		r.slots = append(r.slots, slot{entry: entry{texts: memory[:0:commonTexts]}})
+		memory = memory[commonTexts:]
 	}
-	r.slots[keep-1].next = none
-	return r
 }
 
 func newOwner(tenant string) *owner {
@@ -93,16 +103,24 @@ func (r *ring) forget() {
 }
 
 // add copies a call.
-func (r *ring) add(o *owner, rec *telemetry.Record) {
+func (r *ring) add(o *owner, rec *telemetry.Record) { r.slot(o, rec.Code != 0).set(rec) }
+
+// adopt takes over a call of another ring, whose slot gets the memory of a former call in exchange.
+func (r *ring) adopt(s *slot) {
+	at := r.slot(r.owner(string(s.tenant())), s.failed)
+	at.entry, s.entry = s.entry, at.entry
+}
+
+// slot returns the slot of a new call.
+func (r *ring) slot(o *owner, failed bool) *slot {
 	f := &o.flows[0]
-	if rec.Code != 0 {
+	if failed {
 		f = &o.flows[1]
 	}
 	at := r.place(f)
 	s := &r.slots[at]
 	r.seq++
 	s.seq, s.next, s.sent = r.seq, none, false
-	s.set(rec)
 	r.unsent++
 	if f.calls == 0 {
 		f.first = at
@@ -112,19 +130,23 @@ func (r *ring) add(o *owner, rec *telemetry.Record) {
 	}
 	f.last = at
 	f.calls++
+	return s
 }
 
 // place returns a slot for a call of a flow.
 func (r *ring) place(of *flow) int32 {
-	if at := r.free; at != none {
-		r.free = r.slots[at].next
-		return at
+	if r.used < r.keep {
+		if r.used == len(r.slots) {
+			r.grow()
+		}
+		r.used++
+		return int32(r.used - 1)
 	}
 	flows := r.flows
 	if of.calls == 0 {
 		flows++
 	}
-	if of.calls*flows < len(r.slots) {
+	if of.calls*flows < r.keep {
 		of = r.above(of, flows)
 	}
 	at := of.first
@@ -145,7 +167,7 @@ func (r *ring) above(of *flow, flows int) *flow {
 		r.hand = (r.hand + 1) % (len(r.list) + 1)
 		o := r.at(r.hand)
 		for i := range o.flows {
-			if f := &o.flows[i]; f != of && f.calls*flows > len(r.slots) {
+			if f := &o.flows[i]; f != of && f.calls*flows > r.keep {
 				return f
 			}
 		}
@@ -162,6 +184,21 @@ func (r *ring) takeCounts(f func(tenant string, c Counts)) {
 			o.counts = Counts{}
 		}
 	}
+}
+
+// drain empties the ring, and appends the slots of its calls to moved. They are valid until the ring gets a call.
+func (r *ring) drain(moved []*slot) []*slot {
+	for i := range len(r.list) + 1 {
+		for f := range r.at(i).flows {
+			of := &r.at(i).flows[f]
+			for at := of.first; at != none; at = r.slots[at].next {
+				moved = append(moved, &r.slots[at])
+			}
+			*of = flow{none, none, 0}
+		}
+	}
+	r.used, r.flows, r.unsent = 0, 0, 0
+	return moved
 }
 
 // take copies at most maxBatch slots that are not published, in turn of each flow, and counts them as published.

@@ -60,7 +60,7 @@ type Metrics struct {
 // the process, in reg.
 func NewMetrics(reg *prometheus.Registry, cfg MetricsConfig) (*Metrics, error) {
 	m := &Metrics{
-		registry: reg, cfg: cfg, cells: cellsFor(runtime.GOMAXPROCS(0)), since: time.Now(),
+		registry: reg, cfg: cfg, cells: Cells(), since: time.Now(),
 		byName:  make(map[string]*CapabilityMetrics),
 		answers: newAnswers(), freeLabels: [numKinds]int{max(cfg.Tools, 0), max(cfg.Backends, 0)},
 	}
@@ -80,6 +80,9 @@ func NewMetrics(reg *prometheus.Registry, cfg MetricsConfig) (*Metrics, error) {
 
 // Describe implements prometheus.Collector for all metrics.
 func (m *Metrics) Describe(descs chan<- *prometheus.Desc) { m.registry.Describe(descs) }
+
+// Cells returns the number of cells over which Record.Shard spreads what is counted, a power of two.
+func Cells() int { return cellsFor(runtime.GOMAXPROCS(0)) }
 
 // cellsFor returns the power of two that is not below procs, at most maxCells.
 func cellsFor(procs int) int {
