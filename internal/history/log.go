@@ -3,6 +3,7 @@ package history
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/capgate/capgate/internal/lib/backoff"
@@ -43,11 +44,12 @@ type State struct {
 
 // Log counts calls. All its methods may be called from any goroutine.
 type Log struct {
-	cfg Config
+	cfg          Config
+	cells        []cell        // the calls of routes, by shard
+	publications atomic.Uint64 // number of them; a route begins again after each
 
-	mu      sync.Mutex     // held for the counting of one call
-	pending *points        // since the last publication
-	routes  routes         // of pending, whose series are all counted apart
+	mu      sync.Mutex     // a goroutine that holds it takes no lock of a cell
+	pending *points        // since the last publication, without what the cells have
 	late    []*points      // that the store has not accepted, the oldest first
 	marks   []Mark         // not published yet
 	others  map[Kind]int64 // calls of series without a place of their own, since the start
@@ -58,7 +60,11 @@ func New(cfg Config) *Log {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &Log{cfg: cfg, pending: newPoints(cfg.Series, 1), others: map[Kind]int64{}}
+	l := &Log{cfg: cfg, pending: newPoints(cfg.Series, 1), others: map[Kind]int64{}}
+	if l.On() {
+		l.cells = make([]cell, telemetry.Cells())
+	}
+	return l
 }
 
 // On reports whether a history is kept.
@@ -74,13 +80,16 @@ func (l *Log) Record(rec *telemetry.Record) {
 		tool = Other
 	}
 	c := countingOf(rec)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	at := l.routeAt(tool, rec)
-	if at.is(capability, tool, rec) {
-		at.record(&c)
+	cell := l.cellOf(rec.Shard)
+	cell.mu.Lock()
+	defer cell.mu.Unlock()
+	at := cell.routeAt(tool, rec)
+	if at.since == l.publications.Load() && at.is(capability, tool, rec) {
+		at.add(&c)
 		return
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	var r route
 	all := true
 	if capability != "" {
@@ -96,6 +105,8 @@ func (l *Log) Record(rec *telemetry.Record) {
 		r.tenant = l.count(l.pending.tenant(rec.Call.Tenant, rec.TenantUID), &c, &all)
 	}
 	if all {
+		l.flush(at)
+		r.since = l.publications.Load()
 		*at = r
 	}
 }
@@ -165,10 +176,12 @@ func (l *Log) Look() {
 // Publish adds what was counted to the store. What cannot be added is tried again with the next Publish, up to maxLate
 // times. If the store has added a batch of points and its response was lost, that batch counts twice.
 func (l *Log) Publish(ctx context.Context) error {
+	l.collect()
 	l.mu.Lock()
 	l.pending.at = l.cfg.Now()
 	late, marks := append(l.late, l.pending), l.marks
-	l.pending, l.late, l.marks, l.routes = l.pending.next(), nil, nil, routes{}
+	l.pending, l.late, l.marks = l.pending.next(), nil, nil
+	l.publications.Add(1)
 	l.mu.Unlock()
 	err := l.send(ctx, &late, &marks)
 	l.mu.Lock()

@@ -32,6 +32,7 @@ func (l *Log) Read(ctx context.Context, of Series, span Span) ([]Dated, error) {
 
 // addPending adds what this replica has not published.
 func (l *Log) addPending(of Series, to *Point) {
+	l.collect()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if p := l.pending.all[of]; p != nil {
@@ -75,6 +76,7 @@ func (l *Log) LastHour(ctx context.Context, kind Kind, group string) (map[Series
 			}
 		}
 	}
+	l.collect()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for of, p := range l.pending.all {
