@@ -60,6 +60,10 @@ func TestOptions(t *testing.T) {
 		"--rounds 0":                  false,
 		"--window 1h":                 false,
 		"--keep best":                 false,
+		"--quiet gRPC,MCP":            true,
+		"--quiet HTTP":                false,
+		"--floods JSON":               true,
+		"--floods pings":              false,
 		"--idle-streams 100000000000": false,
 		"stray":                       false,
 	} {

@@ -65,7 +65,7 @@ func (b *bench) neighbour(ctx context.Context) (string, error) {
 	}
 	var all []*neighbours
 	for _, quiet := range b.opts.quiet {
-		for _, flood := range floodWays() {
+		for _, flood := range b.opts.floods {
 			flood.tls = quiet.tls
 			all = append(all, &neighbours{quiet: quiet, flood: flood})
 		}

@@ -33,7 +33,8 @@ type options struct {
 	tenants     bool
 	redis       bool
 	neighbour   bool
-	quiet       []way // of neighbour
+	quiet       []way // of neighbour, as floods
+	floods      []way
 	files       bool
 	connections bool
 	mcp         bool
@@ -96,6 +97,7 @@ func parseOptions(args []string) (options, error) {
 	scenarioNames := fs.String("scenarios", "all", "comma-separated `names` of scenarios")
 	peerNames := fs.String("peers", "all", "comma-separated `names` of peers; with --growth the default is capgate")
 	quiet := fs.String("quiet", "all", "comma-separated `protocols` of the quiet tenant's calls, with --neighbour")
+	floods := fs.String("floods", "all", "comma-separated `kinds` of floods, with --neighbour")
 	fs.IntVar(&o.rounds, "rounds", 3, "rounds; each peer has one window in each")
 	fs.DurationVar(&o.window, "window", time.Second, "length of a window")
 	fs.DurationVar(&o.warm, "warm", 200*time.Millisecond, "`duration` of calls before each window that are not counted")
@@ -151,6 +153,9 @@ func parseOptions(args []string) (options, error) {
 	}
 	o.setCores(*proxyCore, *loadCore)
 	if o.quiet, err = choose(*quiet, quietWays(), func(w way) string { return w.title }); err != nil {
+		return o, refuse(fs, err)
+	}
+	if o.floods, err = choose(*floods, floodWays(), func(w way) string { return w.title }); err != nil {
 		return o, refuse(fs, err)
 	}
 	return o, o.check(fs, *scenarioNames, *peerNames)
