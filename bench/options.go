@@ -90,14 +90,28 @@ func addModes(fs *flag.FlagSet, o *options) {
 			"--neighbour, for execution traces of capgate beside the floods")
 }
 
+// addRows adds the flags that choose rows of --neighbour.
+func addRows(fs *flag.FlagSet, o *options) {
+	title := func(w way) string { return w.title }
+	o.quiet, o.floods = quietWays(), floodWays()
+	fs.Func("quiet", "comma-separated `protocols` of the quiet tenant, with --neighbour; without the flag all",
+		func(names string) (err error) {
+			o.quiet, err = choose(names, quietWays(), title)
+			return err
+		})
+	fs.Func("floods", "comma-separated `kinds` of floods, with --neighbour; without the flag all",
+		func(names string) (err error) {
+			o.floods, err = choose(names, floodWays(), title)
+			return err
+		})
+}
+
 func parseOptions(args []string) (options, error) {
 	var o options
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	scenarioNames := fs.String("scenarios", "all", "comma-separated `names` of scenarios")
 	peerNames := fs.String("peers", "all", "comma-separated `names` of peers; with --growth the default is capgate")
-	quiet := fs.String("quiet", "all", "comma-separated `protocols` of the quiet tenant's calls, with --neighbour")
-	floods := fs.String("floods", "all", "comma-separated `kinds` of floods, with --neighbour")
 	fs.IntVar(&o.rounds, "rounds", 3, "rounds; each peer has one window in each")
 	fs.DurationVar(&o.window, "window", time.Second, "length of a window")
 	fs.DurationVar(&o.warm, "warm", 200*time.Millisecond, "`duration` of calls before each window that are not counted")
@@ -106,6 +120,7 @@ func parseOptions(args []string) (options, error) {
 	fs.StringVar(&o.keep, "keep", "quiet",
 		"the round to print: quiet (the least load by the rest of the machine), min or median")
 	addModes(fs, &o)
+	addRows(fs, &o)
 	fs.StringVar(&o.envoy, "envoy", "envoy", "`path` of Envoy's binary, or its name in PATH")
 	fs.StringVar(&o.capgate.Path, "capgate", "bin/capgate", "`path` of capgate's binary (make build)")
 	fs.StringVar(&o.capgate.Log, "capgate-log", os.DevNull, "`file` for capgate's output, its access log included")
@@ -152,12 +167,6 @@ func parseOptions(args []string) (options, error) {
 		}
 	}
 	o.setCores(*proxyCore, *loadCore)
-	if o.quiet, err = choose(*quiet, quietWays(), func(w way) string { return w.title }); err != nil {
-		return o, refuse(fs, err)
-	}
-	if o.floods, err = choose(*floods, floodWays(), func(w way) string { return w.title }); err != nil {
-		return o, refuse(fs, err)
-	}
 	return o, o.check(fs, *scenarioNames, *peerNames)
 }
 
