@@ -10,9 +10,9 @@ import (
 // maxOwners bounds the tenants that a Log distinguishes.
 const maxOwners = 1024
 
-// ring has the last calls of this replica, or of some of its shards. The calls of a tenant that ended well are one flow,
-// and its others are another. A call takes a free slot, or one of a flow above the average: so each flow keeps at least
-// an equal share of the slots while it has as many calls, however many the others have.
+// ring has the last calls of this replica, or of some of its shards. The calls of a tenant that ended well are one
+// flow, and its others are another. A call takes a free slot, or one of a flow above the average: so each flow keeps at
+// least an equal share of the slots while it has as many calls, however many the others have.
 type ring struct {
 	keep   int    // most slots
 	slots  []slot // grows with the calls
