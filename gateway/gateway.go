@@ -95,6 +95,7 @@ func New(cfg Config) (*Gateway, error) {
 	cfg.Relay.Age.Leaving = g.leaving
 	cfg.Relay.Web = g.web.Headers
 	g.relay = relay.New(cfg.Relay, h, g.doors)
+	queue.OnSparse(g.relay.Hurry)
 	h.relay, g.internalConn.Relay, inside.Relay = g.relay, g.relay, g.relay
 	h.bandwidth.Attach(g.relay)
 	g.admin = g.newAdminRelay(&cfg.Relay)

@@ -32,6 +32,8 @@ type Relay struct {
 	turns  atomic.Uint32  // shard of the next Turn
 	gone   chan struct{}  // signals the end of a client connection or an in-process call
 
+	hurriedAt atomic.Int64 // last Hurry, on the shards' clock; 0 means never
+
 	serving  atomic.Int64 // number of functions that serve calls, or were detached from one
 	parting  atomic.Bool  // the end of serving functions and in-process calls is awaited
 	selfOnce sync.Once

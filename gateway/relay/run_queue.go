@@ -26,10 +26,18 @@ const (
 
 // timeSlice returns the length of a slice that starts now.
 func (sh *shard) timeSlice() int64 {
-	if sh.sensitiveAt != 0 && sh.now-sh.sensitiveAt < sensitiveWindow {
+	if at := max(sh.sensitiveAt, sh.relay.hurriedAt.Load()); at != 0 && sh.now-at < sensitiveWindow {
 		return shortSlice
 	}
 	return timeSlice
+}
+
+// Hurry makes time slices short for a moment, as a call of a latency-sensitive connection does. It is for requests that
+// wait for other goroutines of the process.
+func (r *Relay) Hurry() {
+	if now := int64(time.Since(r.epoch)); now-r.hurriedAt.Load() > sensitiveWindow/4 {
+		r.hurriedAt.Store(now)
+	}
 }
 
 // checkSensitive records a latency-sensitive connection that started calls in this turn.

@@ -42,6 +42,7 @@ type Queue struct {
 	maxWaiting int // how many requests of one tenant may wait
 	r, w       *os.File
 	done       sync.WaitGroup
+	hurry      func()        // see OnSparse; nil means none
 	turn       atomic.Uint64 // the turn's number; set with the lock held
 	arrived    atomic.Bool   // a call that does not pass the queue, since the turn began
 
@@ -102,6 +103,10 @@ func New(most int) (*Queue, error) {
 	return q, nil
 }
 
+// OnSparse sets a function that is called for each request of a tenant without other waiting requests. It must be set
+// before the first request, and must not block.
+func (q *Queue) OnSparse(f func()) { q.hurry = f }
+
 // Close stops the queue. A request that still waits does so until its context ends.
 func (q *Queue) Close() {
 	_, _ = q.r.Close(), q.w.Close()
@@ -123,6 +128,9 @@ func (q *Queue) wait(ctx context.Context, tenant, from string) (turn uint64, err
 		return 0, ErrFull
 	}
 	q.note(tenant)
+	if q.hurry != nil && q.tenants[tenant] == nil {
+		q.hurry()
+	}
 	if q.left > 0 {
 		q.left--
 		return q.shown(), ctx.Err()

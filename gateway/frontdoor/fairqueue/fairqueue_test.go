@@ -210,6 +210,18 @@ func TestTurnsBehindABacklog(t *testing.T) {
 	}
 }
 
+// A request is sparse while no other request of its tenant waits.
+func TestSparseRequests(t *testing.T) {
+	t.Parallel()
+	q, sparse := open(t, 100), 0
+	q.OnSparse(func() { sparse++ }) // with the queue locked
+	q.turns(t, "a a a b a b c a")
+	if q.mu.Lock(); sparse != 3 {
+		t.Errorf("%d sparse requests, want 3", sparse)
+	}
+	q.mu.Unlock()
+}
+
 // perTurn counts the requests of each turn.
 func perTurn(of map[admitted]int) map[uint64]int {
 	turns := map[uint64]int{}
