@@ -49,9 +49,9 @@ const prefixSize = 5
 
 // shape holds the field numbers of a response message's outcome.
 type shape struct {
-	errorField   protowire.Number // a string; 0 means there is no outcome
-	doneField    protowire.Number // a bool; 0 means the response is a single message
-	successField protowire.Number // a bool that is true on success; 0 means none
+	errorField   uint8 // a string; 0 means there is no outcome
+	doneField    uint8 // a bool; 0 means the response is a single message
+	successField uint8 // a bool that is true on success; 0 means none
 }
 
 func shapeOf(m call.Method, d call.Dialect) shape {
@@ -82,8 +82,11 @@ func shapeOf(m call.Method, d call.Dialect) shape {
 // outcome; s then needs no bytes.
 func (s *Scanner) Reset(m call.Method, d call.Dialect) bool {
 	*s = Scanner{shape: shapeOf(m, d)}
-	return s.shape.errorField != 0
+	return s.Reads()
 }
+
+// Reads reports whether the response has an outcome, as Reset found.
+func (s *Scanner) Reads() bool { return s.shape.errorField != 0 }
 
 // Watch passes the payload of the response to m. It must be called after Reset.
 func (s *Scanner) Watch(m *Mentions) { s.mentions = m }
@@ -251,14 +254,14 @@ func (f *fieldReader) take(v uint64, sh shape) bool {
 	case aValue:
 		switch {
 		case f.depth > 0:
-		case f.num == sh.doneField:
+		case f.num == protowire.Number(sh.doneField):
 			f.done = v != 0
-		case f.num == sh.successField:
+		case f.num == protowire.Number(sh.successField):
 			f.success = v != 0
 		}
 	case aLength:
 		f.skip = v
-		if f.depth == 0 && f.num == sh.errorField {
+		if f.depth == 0 && f.num == protowire.Number(sh.errorField) {
 			f.hasError = v > 0
 		}
 	}

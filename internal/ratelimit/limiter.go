@@ -70,11 +70,17 @@ func (l *Limiter) now() time.Duration { return time.Since(l.started) + 1 }
 // Permit has the permits of one call. The zero value has none.
 type Permit struct {
 	permits    [2]*scope
-	more       []*scope // further scopes
+	more       *further // nil means none
 	missing    *scope   // the scope that it waits for
 	concurrent bool     // it waits for a permit for concurrent calls
 	rounds     uint8
 	shadow     uint8 // the first limit that would have rejected it, plus 1
+}
+
+// further is a list of scopes that do not fit into a Permit. Few calls have one.
+type further struct {
+	scope *scope
+	next  *further
 }
 
 // Shadowed returns the limit that would have rejected the call without shadow mode.
@@ -288,7 +294,7 @@ func (p *Permit) add(s *scope) {
 			return
 		}
 	}
-	p.more = append(p.more, s)
+	p.more = &further{s, p.more}
 }
 
 // Release returns the permits of a call that has ended. It may be called for any call that does not call Take again.
@@ -300,8 +306,8 @@ func (l *Limiter) Release(shard uint32, p *Permit) {
 		s.releasePermit(shard)
 		p.permits[i] = nil
 	}
-	for _, s := range p.more {
-		s.releasePermit(shard)
+	for f := p.more; f != nil; f = f.next {
+		f.scope.releasePermit(shard)
 	}
 	p.more = nil
 }
