@@ -21,7 +21,7 @@ func (h *handler) Unsent(s *relay.Stream, err error) {
 // Again reports whether a call that its backend may have carried out is retried.
 func (h *handler) Again(s *relay.Stream, a relay.Answer) bool {
 	t := callOf(s)
-	again := t.walk.servingOf(relayed{s}) == nil && retry.Again(&t.Call, &t.retry, a)
+	again := t.walk.servingOf(relayed{s}) == nil && retry.Again(&t.Call, &t.opening.retry, a)
 	if again {
 		t.walk.past = call.Sent
 	}
@@ -36,7 +36,7 @@ func (d *driver) again(t *callState, err error) {
 		d.reject(t, filter.ShuttingDown)
 		return
 	}
-	w.unsent, t.Attempt.Progress = err, w.past
+	t.opening.unsent, t.Attempt.Progress = err, w.past
 	if refusal := w.list.repeat(t, err); refusal != nil {
 		d.reject(t, refusal) // done also ends the attempt
 		return
@@ -49,11 +49,11 @@ func (d *driver) again(t *callState, err error) {
 // undo makes the filters of an attempt release what they hold before another attempt.
 func (d *driver) undo(t *callState) {
 	w := &t.walk
-	w.doneTo(w.list.attempt, t, filter.Result{Unsent: w.unsent})
-	w.unsent = nil
+	w.doneTo(w.list.attempt, t, filter.Result{Unsent: t.opening.unsent})
+	t.opening.unsent = nil
 }
 
 // repeat returns the refusal that ends a call which did not start; nil means another attempt follows.
 func repeat(t *callState, err error) *call.Refusal {
-	return retry.Repeat(&t.Call, &t.retry, t.walk.list.attempts, err)
+	return retry.Repeat(&t.Call, &t.opening.retry, t.walk.list.attempts, err)
 }

@@ -16,15 +16,35 @@ type callState struct {
 	filter.Call
 	walk walk // position in the list of filters
 	states
+	opening *opening // has Call.Opening; nil while the response runs
 }
 
-type callPool struct{ pool sync.Pool }
+// opening is the part of a call's state that is not held while the response runs.
+type opening struct {
+	filter.Opening
+	openingStates
+	unsent error         // why the last attempt did not start
+	result filter.Result // for doneTo
+}
+
+// open attaches an empty opening to a call that has none.
+func (t *callState) open(o *opening) { t.opening, t.Opening = o, &o.Opening }
+
+// callPool reuses the memory of calls. Each of its callStates has an opening.
+type callPool struct{ calls, openings sync.Pool }
+
+// newCallState returns the state of a call.
+func newCallState() *callState {
+	t := &callState{}
+	t.open(&opening{})
+	return t
+}
 
 // get starts a call from its headers. Its strings outlive the headers.
 func (p *callPool) get(s *relay.Stream) *callState {
-	t, _ := p.pool.Get().(*callState)
+	t, _ := p.calls.Get().(*callState)
 	if t == nil {
-		t = &callState{}
+		t = newCallState()
 	}
 	s.Value, t.Stream = t, relayed{s}
 	t.readMethod(s.Path())
@@ -48,10 +68,32 @@ func (t *callState) setRequestID(s *relay.Stream) {
 	s.SetHeader(filter.RequestIDHeader, t.RequestID)
 }
 
+// put ends a call, whose opening is attached.
 func (p *callPool) put(t *callState) {
 	t.Reset()
-	*t = callState{Call: t.Call, states: states{forward: t.forward.Keep()}}
-	p.pool.Put(t)
+	*t.opening = opening{}
+	*t = callState{Call: t.Call, states: states{forward: t.forward.Keep()}, opening: t.opening}
+	p.calls.Put(t)
+}
+
+// release detaches the opening of a call.
+func (p *callPool) release(t *callState) {
+	o := t.opening
+	t.opening, t.Opening = nil, nil
+	*o = opening{}
+	p.openings.Put(o)
+}
+
+// reopen attaches an empty opening to a call whose opening was released.
+func (p *callPool) reopen(t *callState) {
+	if t.opening != nil {
+		return
+	}
+	o, _ := p.openings.Get().(*opening)
+	if o == nil {
+		o = &opening{}
+	}
+	t.open(o)
 }
 
 func callOf(s *relay.Stream) *callState { return s.Value.(*callState) }

@@ -151,19 +151,24 @@ func (c *chain) ofGateway(t *callState) *list {
 	return c.internal
 }
 
-// states holds the state of a call for each filter.
+// states holds the state of a call for each filter that needs it until the call ends.
 type states struct {
+	open      open.State
+	overload  overload.State
+	bandwidth bandwidth.State
+	ratelimit ratelimit.State
+	pick      pick.State
+	forward   forward.State
+}
+
+// openingStates holds the state of a call for each filter that needs it only until the response starts, or while code
+// in the process serves the call. Done receives a zero state after that.
+type openingStates struct {
 	authenticate authenticate.State
-	open         open.State
-	overload     overload.State
-	bandwidth    bandwidth.State
 	peek         peek.State
 	idempotency  idempotency.State
-	ratelimit    ratelimit.State
 	authorize    authorize.State
 	retry        retry.State
-	pick         pick.State
-	forward      forward.State
 	affinity     affinity.State
 	ready        ready.State
 	warm         warm.State
@@ -171,26 +176,26 @@ type states struct {
 }
 
 // stateOf returns the accessor of a filter's state, by its type.
-func stateOf[S any]() func(*states) *S {
+func stateOf[S any]() func(*callState) *S {
 	for _, of := range [...]any{
-		func(*states) *filter.Stateless { return nil },
-		func(s *states) *authenticate.State { return &s.authenticate },
-		func(s *states) *open.State { return &s.open },
-		func(s *states) *overload.State { return &s.overload },
-		func(s *states) *bandwidth.State { return &s.bandwidth },
-		func(s *states) *peek.State { return &s.peek },
-		func(s *states) *idempotency.State { return &s.idempotency },
-		func(s *states) *ratelimit.State { return &s.ratelimit },
-		func(s *states) *authorize.State { return &s.authorize },
-		func(s *states) *retry.State { return &s.retry },
-		func(s *states) *pick.State { return &s.pick },
-		func(s *states) *forward.State { return &s.forward },
-		func(s *states) *affinity.State { return &s.affinity },
-		func(s *states) *ready.State { return &s.ready },
-		func(s *states) *warm.State { return &s.warm },
-		func(s *states) *protocol.State { return &s.protocol },
+		func(*callState) *filter.Stateless { return nil },
+		func(t *callState) *authenticate.State { return &t.opening.authenticate },
+		func(t *callState) *open.State { return &t.states.open },
+		func(t *callState) *overload.State { return &t.states.overload },
+		func(t *callState) *bandwidth.State { return &t.states.bandwidth },
+		func(t *callState) *peek.State { return &t.opening.peek },
+		func(t *callState) *idempotency.State { return &t.opening.idempotency },
+		func(t *callState) *ratelimit.State { return &t.states.ratelimit },
+		func(t *callState) *authorize.State { return &t.opening.authorize },
+		func(t *callState) *retry.State { return &t.opening.retry },
+		func(t *callState) *pick.State { return &t.states.pick },
+		func(t *callState) *forward.State { return &t.states.forward },
+		func(t *callState) *affinity.State { return &t.opening.affinity },
+		func(t *callState) *ready.State { return &t.opening.ready },
+		func(t *callState) *warm.State { return &t.opening.warm },
+		func(t *callState) *protocol.State { return &t.opening.protocol },
 	} {
-		if found, ok := of.(func(*states) *S); ok {
+		if found, ok := of.(func(*callState) *S); ok {
 			return found
 		}
 	}

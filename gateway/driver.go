@@ -11,10 +11,7 @@ import (
 
 // walk is the position of a call in its list.
 type walk struct {
-	list   *list
-	result filter.Result
-	unsent error // why the last attempt did not start
-
+	list    *list
 	serving *serving      // the innermost stream that code in the process serves; nil means none
 	at      rowIndex      // current row
 	due     rowIndex      // number of rows whose Done is due
@@ -55,14 +52,14 @@ func (h *handler) Headers(s *relay.Stream) {
 	startDeadline(s)
 	switch v := s.RequestValue().(type) {
 	case *web.Inherited:
-		t.authenticate.Inherited, t.Client = &v.Inherited, v.Client
+		t.opening.authenticate.Inherited, t.Client, t.Details = &v.Inherited, v.Client, v.Details
 		if c := v.Call; c != nil {
-			t.idempotency.Given, t.authorize.Asking = c.IdempotencyKeys, &c.Asking
+			t.opening.idempotency.Given, t.opening.authorize.Asking = c.IdempotencyKeys, &c.Asking
 			t.Feature, t.Info.Changed = c.Feature, c.Toolset != ""
 		}
 	case *internalCall:
 		t.Client.Protocol = call.Own
-		t.Attempt.Address = v.backend
+		t.Route.Address = v.backend
 		h.driver.begin(t, h.chain.ofGateway(t))
 		return
 	default:
@@ -163,9 +160,22 @@ func (d *driver) end(t *callState) {
 	}
 }
 
+// Started releases the opening of a call, unless code in the process serves the call. From now on, the backend may
+// have state of the session that the client knows of.
+func (h *handler) Started(s *relay.Stream) {
+	t := callOf(s)
+	if t.walk.servingOf(relayed{s}) == nil {
+		t.Pin.Pinned.MarkUsed()
+	}
+	if t.walk.serving == nil {
+		h.calls.release(t)
+	}
+}
+
 // Done ends one of a call's streams.
 func (h *handler) Done(s *relay.Stream, r *relay.Result) {
 	t := callOf(s)
+	h.calls.reopen(t)
 	if h.driver.done(t, relayed{s}, r); t.walk.over && !t.walk.shared {
 		h.calls.put(t)
 	}
@@ -183,12 +193,12 @@ func (d *driver) done(t *callState, s filter.Stream, r *relay.Result) {
 		whole, atBackend := w.leave(t, r)
 		v := w.serving
 		if v == nil {
-			w.doneTo(0, t, filter.Result{Result: whole, Final: true, Unsent: w.unsent})
+			w.doneTo(0, t, filter.Result{Result: whole, Final: true, Unsent: t.opening.unsent})
 			w.over = true
 			return
 		}
-		w.doneTo(w.list.attempt, t, filter.Result{Result: whole, Final: true, Unsent: w.unsent})
-		w.unsent = nil
+		w.doneTo(w.list.attempt, t, filter.Result{Result: whole, Final: true, Unsent: t.opening.unsent})
+		t.opening.unsent = nil
 		v.continued(t, whole, atBackend)
 		if v.ended == nil {
 			t.Stream = v.stream

@@ -94,7 +94,7 @@ type driven struct {
 // drive makes a list of filters called a, b, c …; nil marks where an attempt begins.
 func drive(all ...steps) *driven {
 	s := &fakeStream{}
-	t := &callState{}
+	t := newCallState()
 	s.call, t.Stream = t, s
 	d := &driven{fakeStream: s, t: t, driver: newDriver(status.NewCache())}
 	d.driver.stream = func(*callState) stream { return s }
@@ -361,7 +361,7 @@ func TestChain(t *testing.T) {
 // work.
 func BenchmarkDriver(b *testing.B) {
 	s := &fakeStream{log: make([]string, 0, 1)}
-	t := &callState{}
+	t := newCallState()
 	d := newDriver(status.NewCache())
 	d.stream = func(*callState) stream { return quiet{s} }
 	var all rows

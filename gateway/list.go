@@ -31,11 +31,11 @@ func bind[S any](name string, f filter.Filter[S]) rows {
 	state := stateOf[S]()
 	bound := row{
 		name:  name,
-		admit: func(t *callState) filter.Step { return f.Admit(&t.Call, state(&t.states)) },
-		done:  func(t *callState, r *filter.Result) { f.Done(&t.Call, state(&t.states), r) },
+		admit: func(t *callState) filter.Step { return f.Admit(&t.Call, state(t)) },
+		done:  func(t *callState, r *filter.Result) { f.Done(&t.Call, state(t), r) },
 	}
 	if c, ok := f.(continuer[S]); ok {
-		bound.continued = func(t *callState, r *relay.Result) { c.Continued(&t.Call, state(&t.states), r) }
+		bound.continued = func(t *callState, r *relay.Result) { c.Continued(&t.Call, state(t), r) }
 	}
 	return rows{bound}
 }
@@ -85,12 +85,12 @@ type rowIndex int16
 
 // doneTo calls the due Done functions of the rows from first on, in reverse order.
 func (w *walk) doneTo(first rowIndex, t *callState, r filter.Result) {
-	w.result = r
+	t.opening.result = r // not a variable, which would be allocated
 	for w.due > first {
 		w.due--
 		if done := w.list.rows[w.due].done; done != nil {
-			done(t, &w.result)
+			done(t, &t.opening.result)
 		}
 	}
-	w.result = filter.Result{}
+	t.opening.result = filter.Result{}
 }

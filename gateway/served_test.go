@@ -102,7 +102,7 @@ func TestProgressOfServedCalls(t *testing.T) {
 		{call.NotSent, call.Answered, false, call.Sent, call.NotSent},
 		{call.NotSent, call.Sent, false, call.Sent, call.Sent},
 	} {
-		s, c := &relay.Stream{}, &callState{}
+		s, c := &relay.Stream{}, newCallState()
 		c.walk.serving = &serving{Served: &filter.Served{}, stream: relayed{s}}
 		c.Attempt.Progress = test.call
 		c.walk.serving.SetProgress(test.code)
@@ -121,7 +121,7 @@ func TestProgressOfServedCalls(t *testing.T) {
 func TestResultsOutliveStreams(t *testing.T) {
 	t.Parallel()
 	var kept *relay.Result
-	c := &callState{}
+	c := newCallState()
 	c.walk.list = &list{rows: []row{{continued: func(_ *callState, r *relay.Result) { kept = r }}}}
 	v, ofStream := &serving{Served: &filter.Served{}}, relay.Result{Code: 14, Forwarded: 1}
 	v.continued(c, &ofStream, &ofStream)

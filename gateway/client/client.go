@@ -92,23 +92,24 @@ type Headers interface {
 	AppendHeader(b []byte, name string) []byte
 }
 
-// resolve returns the client of a request. If a trusted proxy names a client other than the connection's, other is its
+// resolve sets the client of a request. If a trusted proxy names a client other than the connection's, other is its
 // address, and o.Address is not yet set to it. resolve overwrites scratch.
-func resolve(from *clientaddr.Resolver, p *relay.Peer, r Headers, scratch []byte) (o filter.Client, other netip.Addr) {
+func resolve(from *clientaddr.Resolver, p *relay.Peer, r Headers, scratch []byte, o *filter.Client,
+	d *filter.ClientDetails) (other netip.Addr) {
 	c := Of(p)
-	o.Address, o.At, o.Peer = c.text, c.At, c.peer
+	o.Address, o.At, d.Peer = c.text, c.At, c.peer
 	o.Unix = p.OnSocket()
 	if !from.Trusts(c.addr) {
-		return o, netip.Addr{}
+		return netip.Addr{}
 	}
-	o.Told = true
-	o.Proto, _ = r.Header(clientaddr.XForwardedProto)
-	o.Host, _ = r.Header(clientaddr.XForwardedHost)
-	o.Port, _ = r.Header(clientaddr.XForwardedPort)
+	d.Told = true
+	d.Proto, _ = r.Header(clientaddr.XForwardedProto)
+	d.Host, _ = r.Header(clientaddr.XForwardedHost)
+	d.Port, _ = r.Header(clientaddr.XForwardedPort)
 	if other = from.Client(c.addr, filter.View(r.AppendHeader(scratch, from.Header()))); other == c.addr {
-		return o, netip.Addr{}
+		return netip.Addr{}
 	}
-	return o, other
+	return other
 }
 
 // maxAddr is the maximum length of an IP address.
@@ -120,24 +121,22 @@ func Set(from *clientaddr.Resolver, s *relay.Stream, t *filter.Call) {
 	if p.Internal {
 		return
 	}
-	o, other := resolve(from, p, s, t.Scratch())
-	if other.IsValid() {
+	if other := resolve(from, p, s, t.Scratch(), &t.Client, &t.Details); other.IsValid() {
 		var text [maxAddr]byte
-		o.Address = t.Keep(filter.View(other.AppendTo(text[:0])))
+		t.Client.Address = t.Keep(filter.View(other.AppendTo(text[:0])))
 	}
-	t.Client = o
 }
 
 // Resolve returns the client of an HTTP request. Its strings outlive the headers.
-func Resolve(from *clientaddr.Resolver, p *relay.Peer, r Headers) filter.Client {
-	return clone(resolve(from, p, r, nil))
-}
-
-// clone returns a copy of o that outlives the request's headers, with other as its address if that is valid.
-func clone(o filter.Client, other netip.Addr) filter.Client {
-	if other.IsValid() {
+func Resolve(from *clientaddr.Resolver, p *relay.Peer, r Headers) (o filter.Client, d filter.ClientDetails) {
+	if other := resolve(from, p, r, nil, &o, &d); other.IsValid() {
 		o.Address = other.String()
 	}
-	o.Proto, o.Host, o.Port = strings.Clone(o.Proto), strings.Clone(o.Host), strings.Clone(o.Port)
-	return o
+	return o, clone(d)
+}
+
+// clone returns a copy of d that outlives the request's headers.
+func clone(d filter.ClientDetails) filter.ClientDetails {
+	d.Proto, d.Host, d.Port = strings.Clone(d.Proto), strings.Clone(d.Host), strings.Clone(d.Port)
+	return d
 }

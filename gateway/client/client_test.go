@@ -1,7 +1,6 @@
 package client
 
 import (
-	"net/netip"
 	"testing"
 
 	"github.com/capgate/capgate/gateway/filter"
@@ -14,13 +13,13 @@ func TestOriginOutlivesTheHeader(t *testing.T) {
 	t.Parallel()
 	header := []byte("https://api.example:443")
 	part := func(from, to int) string { return filter.View(header[from:to]) }
-	said := filter.Client{Peer: &tenant.Peer{DNS: []string{"agent.acme.example"}}, Told: true,
+	said := filter.ClientDetails{Peer: &tenant.Peer{DNS: []string{"agent.acme.example"}}, Told: true,
 		Proto: part(0, 5), Host: part(8, 19), Port: part(20, 23)}
-	o := clone(said, netip.MustParseAddr("192.0.2.7"))
+	o := clone(said)
 	for i := range header {
 		header[i] = 'x'
 	}
-	if o.Address != "192.0.2.7" || o.Proto != "https" || o.Host != "api.example" || o.Port != "443" || !o.Told {
+	if o.Proto != "https" || o.Host != "api.example" || o.Port != "443" || !o.Told {
 		t.Errorf("%+v", o)
 	}
 	if o.Peer == nil || len(o.Peer.DNS) != 1 || o.Peer.DNS[0] != "agent.acme.example" {

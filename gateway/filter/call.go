@@ -12,41 +12,35 @@ import (
 	"github.com/capgate/capgate/internal/telemetry/tracing"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/router"
-	"github.com/capgate/capgate/router/affinity"
 )
 
 // Call is the part of a call's state that several filters share. Everything else is the state of a single filter. A
-// Call belongs to its stream from the request headers to the end, and is reused after that.
+// Call belongs to its stream from the request headers to the end, and is reused after that. Each open stream holds
+// one: what is only needed before the response starts belongs to its Opening.
 type Call struct {
+	*Opening  // nil while the response runs
 	Stream    Stream
-	Info      call.Call     // method and path; tenant, user and agent; capability, tool and session
-	Spoken    dialect.Entry // RPC of Stream; the translator replaces the RPC of some calls
+	Info      call.Call // method and path; tenant, user and agent; capability, tool and session
 	Client    Client
 	RequestID string
 	Principal Principal
-	Message   relay.Message // the first message, while a filter reads it
-	Peeked    *Peeked       // fields of Message, until the call waits or has its answer; nil means not read
 
-	Fleet     *router.Fleet // nil until it is resolved
-	Deadline  time.Duration // since the start; 0 until the fleet is resolved
-	Artifacts Artifacts
-	Decision  Decision
-	Shadowed  string // the limit in shadow mode that would have rejected the call; empty means none
+	Fleet    *router.Fleet // nil until it is resolved
+	Deadline time.Duration // since the start; 0 until the fleet is resolved
+	Decision Decision
 
-	Pin      affinity.Answer // backend of the session or artifact
 	Endpoint *router.Backend // of the attempt; nil until one is picked
-	Attempt  Attempt
 
 	Span  *tracing.Span     // nil means the call is not traced
 	Trace telemetry.TraceID // trace of the call, also if this gateway does not trace it
 	Marks
-	ShedBy  string            // limit because of which the call was shed; empty means none
+	Attempt Attempt
 	Outcome telemetry.Outcome // of the tool, from the response
 	held    uint16            // see Held, in units of heldUnit; small because each open stream has one
+	kept    uint8             // used bytes of words
 	Reason  string            // of the gateway's rejection
 
-	answer Answer
-	words  []byte // memory of the strings that Keep returns
+	words *[wordsKept]byte // memory of the first strings that Keep returns; nil until needed
 }
 
 // heldUnit is the resolution of Held, which is at most 10 min.
@@ -57,9 +51,6 @@ func (c *Call) Hold(d time.Duration) { c.held = uint16(min(max(d/heldUnit, 0), m
 
 // Held returns how long the call waited for a person's answer.
 func (c *Call) Held() time.Duration { return time.Duration(c.held) * heldUnit }
-
-// Artifacts lists the artifacts that a call names, unless its Principal says that they are not known yet.
-type Artifacts struct{ IDs []string }
 
 // Marks holds what filters have recorded about a call.
 type Marks struct {
@@ -78,19 +69,14 @@ type Decision struct {
 	Made     bool
 	Repeats  bool   // the call has redeemed an approval that was created for an earlier call
 	Approval string // id of the approval that was used or is missing
-	// for a call with an idempotency key whose approval is already redeemed, perhaps by an earlier call with the key
-	Redeemed *call.Refusal
 }
 
 // Attempt is the state of a call's attempts that filters share.
 type Attempt struct {
-	Tried      *router.Tried   // backends where earlier attempts did not start, or were lost
-	Directed   *router.Backend // required backend; nil means pick decides
-	Past       uint8           // number of finished attempts
-	Mode       dialect.Mode    // conversion for a backend of another dialect
-	Progress   call.Progress   // of the call with all its attempts; owned by the driver
-	Translated bool            // to the dialect of a backend
-	Address    string          // required backend of the gateway's own call; empty means pick decides
+	Past       uint8         // number of finished attempts
+	Mode       dialect.Mode  // conversion for a backend of another dialect
+	Progress   call.Progress // of the call with all its attempts; owned by the driver
+	Translated bool          // to the dialect of a backend
 }
 
 // Answer is the way in which a filter ended its call: by a rejection, an upstream, a server in the process or a
@@ -144,18 +130,12 @@ func (c *Call) Metrics() *telemetry.CapabilityMetrics {
 // Answer returns how the filter that stopped has ended the call. Only the driver may call it.
 func (c *Call) Answer() *Answer { return &c.answer }
 
-// wordsKept is the initial capacity for strings, in bytes. It is enough for most calls, and small because an open
-// stream holds it for its lifetime.
+// wordsKept is the memory of a call for strings, in bytes. It is enough for most calls, and small because an open stream
+// holds it for its lifetime.
 const wordsKept = 128
 
-// Reset clears a call for reuse. It keeps the memory for strings.
-func (c *Call) Reset() {
-	words := c.words[:0]
-	if cap(words) > wordsKept {
-		words = nil
-	}
-	*c = Call{words: words}
-}
+// Reset clears a call for reuse. It keeps the Opening, and the memory for strings.
+func (c *Call) Reset() { *c = Call{Opening: c.Opening, words: c.words} }
 
 // Keep copies a string into the call's own memory. The bytes never move once a string refers to them: a full buffer is
 // left to its strings, and a new one is allocated.
@@ -163,20 +143,28 @@ func (c *Call) Keep(word string) string {
 	if word == "" {
 		return ""
 	}
-	if cap(c.words)-len(c.words) < len(word) {
-		most := wordsKept
-		if c.words != nil {
-			most = 512
-		}
-		c.words = make([]byte, 0, max(most, 2*len(word)))
+	if c.words == nil {
+		c.words = new([wordsKept]byte)
 	}
-	at := len(c.words)
-	c.words = append(c.words, word...)
-	return unsafe.String(&c.words[at], len(word))
+	if at := int(c.kept); len(word) <= wordsKept-at {
+		c.kept += uint8(copy(c.words[at:], word))
+		return View(c.words[at:c.kept])
+	}
+	if cap(c.more)-len(c.more) < len(word) {
+		c.more = make([]byte, 0, max(4*wordsKept, 2*len(word)))
+	}
+	at := len(c.more)
+	c.more = append(c.more, word...)
+	return View(c.more[at:])
 }
 
 // Scratch returns memory of the call, which is valid until the next Keep.
-func (c *Call) Scratch() []byte { return c.words[len(c.words):] }
+func (c *Call) Scratch() []byte {
+	if c.words == nil {
+		return nil
+	}
+	return c.words[c.kept:c.kept]
+}
 
 // View returns bytes as a string. The bytes must not change during the lifetime of the string.
 func View(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

@@ -5,16 +5,17 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// Principal describes the caller, besides the names in Call.Info.
+// Principal describes the tenant of the caller, besides the names in Call.Info.
 type Principal struct {
-	Settings *tenant.Settings         // of the tenant; nil means there are no tenants
-	Metrics  *telemetry.TenantMetrics // of the tenant; nil for the gateway itself, and if the tenant is unknown
+	Settings *tenant.Settings         // nil means there are no tenants
+	Metrics  *telemetry.TenantMetrics // nil for the gateway itself, and if the tenant is unknown
+}
+
+// Credential describes the caller's credential, and what it permits.
+type Credential struct {
 	Scopes   tenant.Scopes
 	Asserts  tenant.Asserts // names that the caller may assert, also in a message
-	// ArtifactsUnread is true if Call.Artifacts is not known yet because the message takes long to read. Only Bound
-	// depends on them.
-	ArtifactsUnread bool
-	Operator        bool // an operator in the playground; Info.Key has its name
+	Operator bool           // an operator in the playground; Info.Key has its name
 
 	Person   *tenant.Person   // from a token or a session; nil means none
 	Subject  string           // of a token whose holder named another user; empty means none

@@ -51,10 +51,10 @@ func (c *Call) ServeBy(server *localgrpc.Server, value any) Step {
 	v := &Served{
 		Call: c.Info, RequestID: c.RequestID, Fleet: c.Fleet, Endpoint: c.Endpoint, Value: value,
 		Caller: tenant.Identity{
-			Tenant: c.Info.Tenant, Key: c.Info.Key, Scopes: c.Principal.Scopes,
+			Tenant: c.Info.Tenant, Key: c.Info.Key, Scopes: c.Credential.Scopes,
 			User: c.Info.User, Agent: c.Info.Agent, Settings: c.Principal.Settings,
-			At: c.Client.At, Person: c.Principal.Person, Subject: c.Principal.Subject, Validity: c.Principal.Validity,
-			Operator: c.Principal.Operator,
+			At: c.Client.At, Person: c.Credential.Person, Subject: c.Credential.Subject, Validity: c.Credential.Validity,
+			Operator: c.Credential.Operator,
 		},
 	}
 	c.answer.Served = v

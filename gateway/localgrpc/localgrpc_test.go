@@ -29,6 +29,7 @@ func (h served) Headers(s *relay.Stream)                  { s.Serve(h.server.Ser
 func (served) Message(*relay.Stream, relay.Message)       {}
 func (served) Unsent(*relay.Stream, error)                {}
 func (served) Again(*relay.Stream, relay.Answer) bool     { return false }
+func (served) Started(*relay.Stream)                      {}
 func (served) Exceeded(*relay.Stream, relay.Failure) bool { return false }
 func (served) Done(*relay.Stream, *relay.Result)          {}
 func (served) Explain(_ *relay.Stream, f relay.Failure) relay.Status {

@@ -158,4 +158,6 @@ func BenchmarkCall(b *testing.B) {
 	}
 }
 
+func (h *busyHandler) Started(*Stream) {}
+
 func (h *busyHandler) Exceeded(*Stream, Failure) bool { return true }

@@ -330,4 +330,6 @@ func tlsConfigs(t *testing.T) (server, client *tls.Config) {
 	return &tls.Config{Certificates: srv.TLS.Certificates, NextProtos: []string{"h2", "http/1.1"}}, client
 }
 
+func (h *attackHandler) Started(*relay.Stream) {}
+
 func (h *attackHandler) Exceeded(*relay.Stream, relay.Failure) bool { return true }

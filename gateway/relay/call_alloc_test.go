@@ -210,4 +210,6 @@ func (b *bare) state() bareState {
 	return bareState{b.web, b.client.ending, b.back.ending, b.client.streams.count, b.back.streams.count}
 }
 
+func (h *bareHandler) Started(*Stream) {}
+
 func (h *bareHandler) Exceeded(*Stream, Failure) bool { return true }

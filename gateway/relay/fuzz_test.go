@@ -278,4 +278,6 @@ func firstMessage(body []byte, most uint32) (*Message, Failure) {
 	return &Message{Data: body[5 : 5+n], Compressed: body[0] == 1}, NoFailure
 }
 
+func (h *fuzzHandler) Started(*Stream) {}
+
 func (h *fuzzHandler) Exceeded(*Stream, Failure) bool { return true }

@@ -29,6 +29,9 @@ type Handler interface {
 	// stream.
 	Again(s *Stream, a Answer) bool
 
+	// Started is called when the response of an upstream has started. Neither Unsent nor Again is called after it.
+	Started(s *Stream)
+
 	// Exceeded is called when a stream exceeds its Limits, with TooManyBytes or TooManyMessages, once for each. True
 	// ends the stream with that failure; false removes that limit.
 	Exceeded(s *Stream, f Failure) bool

@@ -89,6 +89,8 @@ func (f *forwarder) Again(s *relay.Stream, a relay.Answer) bool {
 	return do != nil && do(s, a)
 }
 
+func (f *forwarder) Started(*relay.Stream) {}
+
 func (f *forwarder) Done(_ *relay.Stream, r *relay.Result) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -35,6 +35,7 @@ type call struct {
 	parked    []Parked
 	bodies    [2][]byte // grown on demand
 	asked     bool      // Headers was called
+	started   bool      // Started was called
 	deadline  int64     // on the shard's clock; 0 means none
 	disturbed bool      // an end misbehaved: only the delivered bytes are checked
 }
@@ -329,7 +330,7 @@ func (h *machineHandler) Message(s *Stream, msg Message) {
 }
 
 func (h *machineHandler) Unsent(s *Stream, err error) {
-	k := h.call(s)
+	k := h.beforeResponse(s)
 	if k.unsent++; k.unsent > 20 {
 		k.disturbed = true
 		s.Refuse(Status{Code: 14, Message: err.Error()})
@@ -339,7 +340,7 @@ func (h *machineHandler) Unsent(s *Stream, err error) {
 }
 
 func (h *machineHandler) Again(s *Stream, a Answer) bool {
-	k := h.call(s)
+	k := h.beforeResponse(s)
 	if st, ok := a.Trailer("grpc-status"); ok != a.Given || ok && st != "14" {
 		h.m.t.Errorf("call %d: answer given %v, %q", k.num, a.Given, st)
 	}
@@ -369,8 +370,8 @@ func (h *machineHandler) Explain(s *Stream, f Failure) Status {
 
 func (h *machineHandler) Done(s *Stream, r *Result) {
 	k := h.call(s)
-	if k.done++; k.done > 1 {
-		h.m.t.Errorf("call %d: done %d times", k.num, k.done)
+	if k.done++; k.done > 1 || k.started != s.started {
+		h.m.t.Errorf("call %d: done %d times, started %t", k.num, k.done, k.started)
 	}
 	k.result = *r
 	k.disturbed = k.disturbed || k.deadline != 0 && h.m.sh.now >= k.deadline-2*tick

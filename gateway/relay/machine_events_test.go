@@ -153,3 +153,15 @@ func TestReplacedConnectionWaitsForItsReader(t *testing.T) {
 		}
 	})
 }
+
+// Started notes that the response of a call has started.
+func (h *machineHandler) Started(s *Stream) { h.beforeResponse(s).started = true }
+
+// beforeResponse returns the call of a stream whose response must not have started.
+func (h *machineHandler) beforeResponse(s *Stream) *call {
+	k := h.call(s)
+	if k.started {
+		h.m.t.Errorf("call %d: its response has started", k.num)
+	}
+	return k
+}

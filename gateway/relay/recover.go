@@ -70,6 +70,12 @@ func (s *Stream) callAgain(a Answer) (again bool) {
 	return s.sh.relay.handler.Again(s, a)
 }
 
+// callStarted calls Handler.Started.
+func (s *Stream) callStarted() {
+	defer s.guardAnswer()
+	s.sh.relay.handler.Started(s)
+}
+
 // callExceeded calls Handler.Exceeded. It returns the failure with which the stream must end; NoFailure means that it
 // may continue.
 func (s *Stream) callExceeded(f Failure) (end Failure) {

@@ -132,7 +132,7 @@ func (s *Stream) writeFollow() {
 	w.end(&s.up, true)
 }
 
-// responseStarts drops what was kept for a restart of the request.
+// responseStarts drops what was kept for a restart of the request, and notifies the Handler.
 func (s *Stream) responseStarts() {
 	s.started = true
 	s.noReplay()
@@ -140,6 +140,9 @@ func (s *Stream) responseStarts() {
 	s.result.FirstByte = time.Duration(s.sh.now) - s.began
 	s.result.Code, s.result.Upstream = codeUnknown, true
 	s.dropHead()
+	if s.announced {
+		s.callStarted()
+	}
 }
 
 // forgetHead removes the request's headers from the accounts.

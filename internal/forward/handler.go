@@ -151,6 +151,9 @@ func (h *handler) Explain(s *relay.Stream, f relay.Failure) relay.Status {
 	return explain(f, s.Sent() || c.repeats > 0, s.ResetCode())
 }
 
+// Started implements relay.Handler.
+func (h *handler) Started(*relay.Stream) {}
+
 // Exceeded implements relay.Handler. No stream has limits of its own.
 func (h *handler) Exceeded(*relay.Stream, relay.Failure) bool { return false }
 

@@ -65,11 +65,11 @@ func TestScope(t *testing.T) {
 		engine.Prefix + "ShieldService/Evaluate":           tenant.EngineShield,
 	} {
 		c, _ := filtertest.NewCall()
-		c.Info.Path, c.Principal.Scopes = path, scope
+		c.Info.Path, c.Credential.Scopes = path, scope
 		if r := enginefilter.Scope(c); r != nil {
 			t.Errorf("%s: with its scope: %s", path, r.Reason)
 		}
-		c.Principal.Scopes = ^scope
+		c.Credential.Scopes = ^scope
 		if r := enginefilter.Scope(c); reason(r) != "SCOPE_MISSING" || r.Metadata["scope"] != scope.String() {
 			t.Errorf("%s: with all other scopes: %+v", path, r)
 		}
@@ -106,17 +106,17 @@ func TestDirected(t *testing.T) {
 	f := fleet(t, &engine.Settings{}, "a:1", "b:2")
 	for addr, want := range map[string]string{"": "", "b:2": "b:2", "c:3": "NO_BACKEND"} {
 		c, _ := filtertest.NewCall()
-		c.Info.Path, c.Fleet, c.Attempt.Address = clients+"GetHistory", f, addr
+		c.Info.Path, c.Fleet, c.Route.Address = clients+"GetHistory", f, addr
 		r := enginefilter.Directed(c)
 		switch {
 		case addr == "c:3":
-			if r == nil || c.Attempt.Directed != nil {
+			if r == nil || c.Route.Directed != nil {
 				t.Errorf("%s: %+v; r %+v", addr, c.Attempt, r)
 			}
 		case r != nil:
 			t.Errorf("%q: %s", addr, r.Reason)
-		case want == "" && c.Attempt.Directed != nil, want != "" && c.Attempt.Directed.Addr != want:
-			t.Errorf("%q: it goes to %v", addr, c.Attempt.Directed)
+		case want == "" && c.Route.Directed != nil, want != "" && c.Route.Directed.Addr != want:
+			t.Errorf("%q: it goes to %v", addr, c.Route.Directed)
 		}
 	}
 }
@@ -224,7 +224,7 @@ func ExampleGuard() {
 // A credential that may call capabilities alone may not talk to an engine.
 func Example() {
 	c, _ := filtertest.NewCall()
-	c.Info.Path, c.Principal.Scopes = engine.Prefix+"ClientService/SendMessage", tenant.Invoke
+	c.Info.Path, c.Credential.Scopes = engine.Prefix+"ClientService/SendMessage", tenant.Invoke
 	fmt.Println(enginefilter.Scope(c).Metadata["scope"])
 	// Output: engine.chat
 }

@@ -30,12 +30,12 @@ func Directed(c *filter.Call) *call.Refusal {
 	if engine.SettingsOf(c.Fleet) == nil {
 		return refusedFleet
 	}
-	if c.Attempt.Address == "" {
+	if c.Route.Address == "" {
 		return nil
 	}
 	for _, b := range c.Fleet.Backends {
-		if b.Addr == c.Attempt.Address {
-			c.Attempt.Directed = b
+		if b.Addr == c.Route.Address {
+			c.Route.Directed = b
 			return nil
 		}
 	}

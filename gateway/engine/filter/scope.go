@@ -17,9 +17,9 @@ func method(c *filter.Call) *engine.Method { return engine.Lookup(c.Info.Path) }
 // Scope rejects calls whose caller lacks the scope of their method.
 func Scope(c *filter.Call) *call.Refusal {
 	switch scope := method(c).Scope; {
-	case c.Principal.Only != nil:
+	case c.Credential.Only != nil:
 		return tenant.RefuseSignature()
-	case !c.Principal.Scopes.Any(scope):
+	case !c.Credential.Scopes.Any(scope):
 		return filter.ScopeMissing(scope, "the credential may not call this method of engines")
 	}
 	return nil

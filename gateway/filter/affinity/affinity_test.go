@@ -76,7 +76,7 @@ func TestDirected(t *testing.T) {
 	t.Parallel()
 	c, stream := filtertest.NewCall()
 	c.Fleet, c.Info.Session = fleet(), "s1"
-	c.Attempt.Directed = c.Fleet.Backend("a:1")
+	c.Route.Directed = c.Fleet.Backend("a:1")
 	r := &resolver{known: true}
 	if step := pass(t, affinityfilter.New(r), c, stream); step != filter.Continue || len(r.asked) != 0 {
 		t.Errorf("step %d, asked %v", step, r.asked)

@@ -33,7 +33,7 @@ func (f Filter) Admit(c *filter.Call, s *State) filter.Step {
 		return c.ContinueUnless(c.Pin.Refusal)
 	}
 	session := sessionOf(c)
-	if session == "" && c.Artifacts.IDs == nil || c.Attempt.Directed != nil {
+	if session == "" && c.Artifacts.IDs == nil || c.Route.Directed != nil {
 		return filter.Continue
 	}
 	q := affinity.Query{

@@ -96,7 +96,7 @@ func TestCredentials(t *testing.T) {
 			t.Errorf("%s: step %d, %q, %d times told", name, step, reason(c), told)
 		}
 		if test.reason == "" && (c.Info.Tenant != "acme" || c.Info.User != "ann" || c.Info.Key != "k1" ||
-			c.Principal.Scopes != tenant.Invoke) {
+			c.Credential.Scopes != tenant.Invoke) {
 			t.Errorf("%s: %+v", name, c.Info)
 		}
 		if r := c.Answer().Refusal; empty[name] != (r != nil &&

@@ -26,9 +26,10 @@ type Headers interface {
 
 // Credentials returns the credentials of a call, as parts of its headers. If callers need credentials, they are
 // removed from the call, valid or not, so that no backend receives them. The client certificate is only used if the
-// call has no credential.
-func (c *Callers) Credentials(s Headers, from *filter.Client) (claim tenant.Credentials, refusal *call.Refusal) {
-	claim.At = from.At
+// call has no credential. at is the call's listener, and peer is the client certificate; both may be nil.
+func (c *Callers) Credentials(s Headers, at *tenant.Listener, peer *tenant.Peer) (claim tenant.Credentials,
+	refusal *call.Refusal) {
+	claim.At = at
 	if signature, ok := s.Header(SignatureHeader); ok {
 		if s.Contradicts(SignatureHeader) || c.credentials && showsAny(s) {
 			return claim, rejectedTwoCredentials
@@ -40,11 +41,11 @@ func (c *Callers) Credentials(s Headers, from *filter.Client) (claim tenant.Cred
 		claim.Credential, refusal = credentialOf(s)
 	}
 	switch {
-	case showsNone(refusal) && from.Peer != nil:
-		claim.Peer, refusal = from.Peer, nil
-	case showsNone(refusal) && from.At.Anonymous():
+	case showsNone(refusal) && peer != nil:
+		claim.Peer, refusal = peer, nil
+	case showsNone(refusal) && at.Anonymous():
 		refusal = nil
-	case refusal == nil && claim.Credential == "" && from.At.Anonymous():
+	case refusal == nil && claim.Credential == "" && at.Anonymous():
 		refusal = rejectedEmpty
 	case refusal == nil && claim.Credential == "" && c.credentials:
 		refusal = rejectedNoCredential
@@ -55,8 +56,8 @@ func (c *Callers) Credentials(s Headers, from *filter.Client) (claim tenant.Cred
 	if refusal == nil && (hasUser && s.Contradicts(filter.UserHeader) || hasAgent && s.Contradicts(AgentHeader)) {
 		refusal = filter.TwoIdentities
 	}
-	if refusal == nil && from.At.Anonymous() {
-		refusal = checkTenant(s, from.At.Tenant)
+	if refusal == nil && at.Anonymous() {
+		refusal = checkTenant(s, at.Tenant)
 	}
 	return claim, refusal
 }
@@ -70,7 +71,7 @@ func checkTenant(s Headers, own string) *call.Refusal {
 }
 
 // Drop removes the credentials from a call that needs none, so that no backend receives them.
-func (c *Callers) Drop(t *filter.Call) { _, _ = c.Credentials(t.Stream, &t.Client) }
+func (c *Callers) Drop(t *filter.Call) { _, _ = c.Credentials(t.Stream, t.Client.At, t.Details.Peer) }
 
 // showsAny reports whether a call has a credential, and removes it.
 func showsAny(s Headers) bool {

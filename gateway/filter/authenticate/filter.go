@@ -56,7 +56,7 @@ func (f Filter) Admit(t *filter.Call, s *State) filter.Step {
 		return f.is(t, s.found.identity, s.found.refusal)
 	}
 	var identity tenant.Identity
-	claim, refusal := f.cfg.Callers.Credentials(t.Stream, &t.Client)
+	claim, refusal := f.cfg.Callers.Credentials(t.Stream, t.Client.At, t.Details.Peer)
 	if a := s.Inherited; a != nil {
 		if a.Signature == "" {
 			return f.is(t, a.Identity, a.Refusal)
@@ -90,14 +90,15 @@ func (f Filter) ask(t *filter.Call, s *State, claim tenant.Credentials) *call.Re
 
 // is sets the caller. A rejected call is recorded with it too.
 func (f Filter) is(t *filter.Call, identity tenant.Identity, refusal *call.Refusal) filter.Step {
-	p := &t.Principal
-	p.Scopes, p.Asserts, p.Only, p.Settings = identity.Scopes, identity.Asserts, identity.Only, identity.Settings
-	p.Person, p.Subject, p.Validity = identity.Person, identity.Subject, identity.Validity
-	p.Operator = identity.Operator
+	t.Credential = filter.Credential{
+		Scopes: identity.Scopes, Asserts: identity.Asserts, Operator: identity.Operator, Person: identity.Person,
+		Subject: identity.Subject, Validity: identity.Validity, Only: identity.Only,
+	}
+	t.Principal.Settings = identity.Settings
 	t.Info.Tenant, t.Info.Key = identity.Tenant, identity.Key
 	t.Info.User, t.Info.Agent = t.Keep(identity.User), t.Keep(identity.Agent)
 	if f.cfg.Metrics != nil {
-		p.Metrics = f.metrics(identity.Settings, identity.Tenant)
+		t.Principal.Metrics = f.metrics(identity.Settings, identity.Tenant)
 	}
 	if refusal == nil && f.cfg.Authenticated != nil {
 		f.cfg.Authenticated(t.Stream.Peer())

@@ -202,7 +202,7 @@ func TestUsedApprovalOfAKey(t *testing.T) {
 		c, stream := toolCall("x-approval-id", "a1")
 		c.Keyed = keyed
 		if step, _ := pass(t, f, c, stream); keyed != (step == filter.Continue) ||
-			keyed != (c.Decision.Redeemed != nil) {
+			keyed != (c.Redeemed != nil) {
 			t.Errorf("keyed %t: step %d, %+v", keyed, step, c.Decision)
 		}
 		f.Close()

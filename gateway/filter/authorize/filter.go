@@ -91,7 +91,7 @@ func (f *Filter) Admit(c *filter.Call, s *State) filter.Step {
 	q := request{
 		call: c.Info, requestID: c.RequestID, span: c.Span,
 		brought: c.Fields(), credentials: f.cfg.Decider.Credentials(c.Info.Capability),
-		shielded: f.shielded(c.Info.Capability), unnamed: c.Principal.ArtifactsUnread,
+		shielded: f.shielded(c.Info.Capability), unnamed: c.Artifacts.Unread,
 	}
 	q.schema, q.checked = f.cfg.Decider.Schema(c.Info.Capability, c.Info.Tool)
 	q.decision, q.known = f.cfg.Decider.DecideAt(&c.Info, c.Stream.Now())
@@ -116,15 +116,15 @@ func (f *Filter) decided(c *filter.Call, s *State, r *result) filter.Step {
 	s.Use, c.Decision = r.use, filter.Decision{Decision: r.decision, Made: r.decided, Repeats: r.repeats,
 		Approval: r.approval()}
 	c.Hold(r.held)
-	if c.Principal.ArtifactsUnread && r.refusal == nil {
-		c.Artifacts.IDs, c.Principal.ArtifactsUnread = r.named, false
+	if c.Artifacts.Unread && r.refusal == nil {
+		c.Artifacts.IDs, c.Artifacts.Unread = r.named, false
 	}
 	if r.use != nil {
 		c.Span.Approved(r.use.Trace)
 	}
 	refusal := r.refusal
 	if c.Keyed && refusal != nil && refusal.Reason == "APPROVAL_USED" {
-		c.Decision.Redeemed, refusal = refusal, nil // perhaps by the first call with its key
+		c.Redeemed, refusal = refusal, nil // perhaps by the first call with its key
 	}
 	if refusal == nil && r.decision.Verdict == call.Block {
 		refusal = forbidden(&c.Info, r.decision)

@@ -35,10 +35,10 @@ func bindArtifacts(c *filter.Call, m *filter.Peeked) (refusal *call.Refusal) {
 	size := m.Size()
 	switch {
 	case size > maxSearched:
-		c.Principal.ArtifactsUnread = true
+		c.Artifacts.Unread = true
 	case !mayName(m):
 	case size > maxReadHere:
-		c.Principal.ArtifactsUnread = true
+		c.Artifacts.Unread = true
 	default:
 		c.Artifacts.IDs, refusal = filter.NamedArtifacts(m, &c.Info)
 	}

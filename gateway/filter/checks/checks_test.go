@@ -82,7 +82,7 @@ func TestRestrict(t *testing.T) {
 	t.Parallel()
 	c, s := filtertest.NewCall(filter.SessionHeader, "mine")
 	c.Fleet = filtertest.Fleet(router.FleetConfig{Capability: "files", Backends: router.Addrs("a:1")})
-	c.Principal.Only = &tenant.Download{Capability: "files", Artifact: "f1", Session: "signed"}
+	c.Credential.Only = &tenant.Download{Capability: "files", Artifact: "f1", Session: "signed"}
 	c.SetPeeked(&filter.Peeked{Artifact: []byte("f2")})
 	if reason(checks.Restrict(c)) == "" {
 		t.Error("another artifact may be had")
@@ -91,7 +91,7 @@ func TestRestrict(t *testing.T) {
 	if r := checks.Restrict(c); r != nil || s.Fields[filter.SessionHeader][0] != "signed" {
 		t.Errorf("%q, %v", reason(r), s.Fields)
 	}
-	c.Principal.Only.Session = "" // a URL without a session removes the session of the call
+	c.Credential.Only.Session = "" // a URL without a session removes the session of the call
 	if r := checks.Restrict(c); r != nil || len(s.Fields[filter.SessionHeader]) > 0 {
 		t.Errorf("%q, %v", reason(r), s.Fields)
 	}

@@ -18,8 +18,8 @@ func Listener(c *filter.Call) *call.Refusal {
 // message names none.
 func listenerSession(c *filter.Call, own string) *call.Refusal {
 	named, _ := c.Stream.Header(filter.SessionHeader)
-	if c.Principal.Only != nil {
-		named = c.Principal.Only.Session
+	if c.Credential.Only != nil {
+		named = c.Credential.Only.Session
 	}
 	for _, id := range [...]string{named, c.Info.Session} {
 		if id != "" && id != own {

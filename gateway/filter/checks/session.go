@@ -17,8 +17,8 @@ func Session(c *filter.Call) *call.Refusal {
 		return nil
 	}
 	id, _ := c.Stream.Header(filter.SessionHeader)
-	if c.Principal.Only != nil {
-		id = c.Principal.Only.Session
+	if c.Credential.Only != nil {
+		id = c.Credential.Only.Session
 	}
 	if id != "" && c.Info.Session != "" && id != c.Info.Session || c.Stream.Contradicts(filter.SessionHeader) {
 		return refusedTwoSessions

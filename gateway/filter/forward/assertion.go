@@ -122,13 +122,13 @@ func callerOf(c *filter.Call) *assertion.Caller {
 	}
 	caller := &assertion.Caller{Tenant: c.Info.Tenant, UID: c.Principal.UID(), User: c.Info.User, Agent: c.Info.Agent,
 		RequestID: c.RequestID}
-	if c.Principal.Operator {
+	if c.Credential.Operator {
 		caller.Operator = strings.TrimPrefix(c.Info.Key, tenant.OperatorKey)
 		return caller
 	}
 	caller.Credential = c.Info.Key
 	at := c.Client.At
-	caller.Verified = c.Info.Key != "" || c.Principal.Person != nil || at != nil && at.User != ""
+	caller.Verified = c.Info.Key != "" || c.Credential.Person != nil || at != nil && at.User != ""
 	return caller
 }
 

@@ -174,9 +174,9 @@ func TestCallers(t *testing.T) {
 	}{
 		"nothing vouches": {func(*filter.Call) {}, ann},
 		"a key":           {func(c *filter.Call) { c.Info.Key = "k1" }, keyed},
-		"a person":        {func(c *filter.Call) { c.Principal.Person = &tenant.Person{} }, verified},
+		"a person":        {func(c *filter.Call) { c.Credential.Person = &tenant.Person{} }, verified},
 		"an operator": {func(c *filter.Call) {
-			c.Info.Key, c.Principal.Operator = tenant.OperatorKey+"eve, issuer corp", true
+			c.Info.Key, c.Credential.Operator = tenant.OperatorKey+"eve, issuer corp", true
 		}, operated},
 		"a key with an operator's name": {func(c *filter.Call) { c.Info.Key = tenant.OperatorKey + "eve" }, like},
 		"a tenant's port": {func(c *filter.Call) {

@@ -46,17 +46,24 @@ func (f Filter) ByDialect() Filter {
 
 // State is the state of a call's response. Its memory is reused, see Keep.
 type State struct {
-	call     *filter.Call // whose response outcome scans; nil means none
-	outcome  dialect.Scanner
-	mentions *dialect.Mentions // scans the response; nil until needed
-	token    *token            // assertion that the call waits for; nil means none
+	outcome dialect.Scanner
+	watch   *watch // nil until needed
+	token   *token // assertion that the call waits for; nil means none
 }
 
-var _ relay.Tap = (*State)(nil)
+// watch finds the artifacts in a call's response.
+type watch struct {
+	call     *filter.Call
+	named    []string // artifacts that the call itself names
+	mentions *dialect.Mentions
+}
 
 // Keep returns an empty state that reuses the memory of s.
 func (s *State) Keep() State {
-	return State{outcome: s.outcome, mentions: s.mentions}
+	if s.watch != nil {
+		s.watch.call, s.watch.named = nil, nil
+	}
+	return State{watch: s.watch}
 }
 
 // Admit implements filter.Filter.
@@ -68,7 +75,7 @@ func (f Filter) Admit(c *filter.Call, s *State) filter.Step {
 		c.InFlight = true
 		f.recorder.Begin(c.Metrics(), c.Principal.Metrics, uint32(c.Stream.Shard()))
 	}
-	c.Client.Tell(c.Stream)
+	c.Details.Tell(c.Stream, c.Client.Address)
 	path := c.Info.Path
 	if f.dialects {
 		d := c.Endpoint.Dialect()
@@ -79,9 +86,8 @@ func (f Filter) Admit(c *filter.Call, s *State) filter.Step {
 		}
 	}
 	if s.outcome.Reset(c.Spoken.Method, c.Spoken.Dialect) {
-		s.call = c
 		f.watchArtifacts(c, s)
-		c.Stream.TapResponse(s)
+		c.Stream.TapResponse(&s.outcome)
 	}
 	if c.Span != nil { // spans of the backend are children of the attempt's span
 		c.Stream.SetHeader(tracing.Traceparent, startSpan(c, path))
@@ -123,7 +129,7 @@ func (Filter) Done(c *filter.Call, s *State, r *filter.Result) {
 	if !r.Final {
 		return
 	}
-	if s.call != nil {
+	if s.outcome.Reads() {
 		c.Outcome = filter.OutcomeOf(&s.outcome)
 	}
 	if c.Span != nil {
@@ -133,13 +139,6 @@ func (Filter) Done(c *filter.Call, s *State, r *filter.Result) {
 		}
 		c.Span.EndAttempt(r.Code, c.Outcome, first, r.Started.Add(r.Ended))
 	}
-}
-
-// Body implements relay.Tap. It scans the response before the client receives it. From then on the backend may have
-// state of the session that the client knows of.
-func (s *State) Body(p []byte) {
-	s.call.Pin.Pinned.MarkUsed()
-	s.outcome.Body(p)
 }
 
 // pathAt returns the path of the call's RPC in the dialect d.
@@ -156,19 +155,23 @@ func (f Filter) watchArtifacts(c *filter.Call, s *State) {
 	if !c.Principal.Bound() && !c.Fleet.TracksArtifacts() || !dialect.Watches(c.Info.Method) {
 		return
 	}
-	if s.mentions == nil { // kept for later calls
-		s.mentions = dialect.NewMentions(func(id string) { f.learn(s.call, id) })
+	if s.watch == nil { // kept for later calls
+		w := &watch{}
+		w.mentions = dialect.NewMentions(func(id string) { f.learn(w, id) })
+		s.watch = w
 	}
-	s.mentions.Reset(c.Info.Method)
+	w := s.watch
+	w.call, w.named = c, c.Artifacts.IDs
+	w.mentions.Reset(c.Info.Method)
 	if c.Principal.Bound() {
-		s.mentions.All()
+		w.mentions.All()
 	}
-	s.outcome.Watch(s.mentions)
+	s.outcome.Watch(w.mentions)
 }
 
 // learn records an artifact's backend, unless the call itself names the artifact.
-func (f Filter) learn(c *filter.Call, id string) {
-	if !slices.Contains(c.Artifacts.IDs, id) {
+func (f Filter) learn(w *watch, id string) {
+	if c := w.call; !slices.Contains(w.named, id) {
 		f.learner.Learn(affinity.Mention{Fleet: c.Fleet, Tenant: c.Info.Tenant, UID: c.Principal.UID(), ID: id,
 			Backend: c.Endpoint, Authoritative: c.Info.Method == call.UploadInputArtifact,
 			OwnedOnly: c.Principal.Bound()})

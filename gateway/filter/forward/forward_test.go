@@ -72,7 +72,7 @@ func TestClient(t *testing.T) {
 	t.Parallel()
 	for told, want := range map[bool]string{true: "10.0.0.1", false: ""} {
 		c, stream := picked(call.Invoke, call.Doc)
-		c.Client = filter.Client{Address: "10.0.0.1", Told: told}
+		c.Client.Address, c.Details.Told = "10.0.0.1", told
 		forward.New(&seen{}, &seen{}, nil).ByDialect().Admit(c, &forward.State{})
 		if got, _ := stream.Header("x-forwarded-for"); got != want {
 			t.Errorf("%q, want %q", got, want)

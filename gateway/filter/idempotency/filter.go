@@ -64,7 +64,7 @@ func (f Filter) Admit(c *filter.Call, s *State) filter.Step {
 	if k == nil {
 		return filter.Continue
 	}
-	k.only = c.Decision.Redeemed
+	k.only = c.Redeemed
 	if k.outcome.Reset(c.Spoken.Method, c.Spoken.Dialect) {
 		c.Stream.TapResponse(&k.outcome)
 	}

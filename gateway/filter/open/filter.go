@@ -53,7 +53,7 @@ func New(drop func(*filter.Call), most Limits) *Filter {
 // Admit implements filter.Filter.
 func (f *Filter) Admit(t *filter.Call, s *State) filter.Step {
 	f.drop(t)
-	t.Info.Tenant, t.Principal.Scopes = tenant.Default, tenant.Read
+	t.Info.Tenant, t.Credential.Scopes = tenant.Default, tenant.Read
 	if s.counted = f.begin(t.Stream.Peer(), t.Client.Address); s.counted == nil {
 		return t.Reject(rejectedOpen)
 	}

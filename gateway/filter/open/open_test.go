@@ -15,7 +15,7 @@ func drop(c *filter.Call) { c.Stream.DropHeader("x-api-key") }
 
 // of returns a call on a connection, from a client at an address.
 func of(conn *filtertest.Stream, address string) *filter.Call {
-	return &filter.Call{Stream: conn, Client: filter.Client{Address: address}}
+	return &filter.Call{Opening: &filter.Opening{}, Stream: conn, Client: filter.Client{Address: address}}
 }
 
 // TestLimits: the gateway, a network and a connection each have a limit of concurrent calls. A call that has ended

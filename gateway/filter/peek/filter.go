@@ -129,7 +129,7 @@ func nameUser(c *filter.Call, user string) *call.Refusal {
 	if at := c.Client.At; at != nil && at.User != "" && user != "" && user != at.User {
 		return tenant.RefuseAt(tenant.UserPart)
 	}
-	if user == "" || c.Principal.Asserts&tenant.User == 0 {
+	if user == "" || c.Credential.Asserts&tenant.User == 0 {
 		return nil
 	}
 	if said, _ := c.Stream.Header(filter.UserHeader); said != "" && said != user {

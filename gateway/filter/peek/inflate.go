@@ -144,13 +144,13 @@ var (
 // needless reports whether no field of a call's first message matters: its capability is named elsewhere, its fleet
 // has no sessions or artifacts, and policy does not depend on its tool.
 func (r *Reader) needless(c *filter.Call) bool {
-	if c.Info.Dialect == call.Legacy && c.Principal.Asserts&tenant.User != 0 {
+	if c.Info.Dialect == call.Legacy && c.Credential.Asserts&tenant.User != 0 {
 		return false // it may name a user
 	}
 	if at := c.Client.At; at != nil && (at.Session != "" || c.Info.Dialect == call.Legacy && at.User != "") {
 		return false // it may contradict its listener
 	}
-	if c.Principal.Only != nil {
+	if c.Credential.Only != nil {
 		return false // it identifies the only call that is allowed
 	}
 	table, k := r.cfg.Tables.Table(), c.RoutingKey("")

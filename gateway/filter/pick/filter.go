@@ -12,9 +12,14 @@ import (
 
 // State is the state of a call at its backend.
 type State struct {
-	Permit router.Permit        // for Call.Endpoint
-	waiter *router.Waiter       // waits for a permit of a limited fleet
-	result *router.PermitResult // result of waiter; nil until it is known
+	Permit router.Permit // for Call.Endpoint
+	wait   *wait         // for a permit of a limited fleet; nil means none
+}
+
+// wait is the wait of a call for a permit.
+type wait struct {
+	waiter *router.Waiter
+	result *router.PermitResult // nil until it is known
 }
 
 // Release returns the permit, with the outcome for the backend.
@@ -29,9 +34,9 @@ type Filter struct{}
 // Admit implements filter.Filter.
 func (f Filter) Admit(c *filter.Call, s *State) filter.Step {
 	switch {
-	case s.result != nil:
-		r := s.result
-		s.result, s.waiter = nil, nil
+	case s.wait != nil:
+		r := s.wait.result
+		s.wait = nil
 		return f.picked(c, s, r)
 	case c.Fleet.Limited():
 		return f.acquire(c, s)
@@ -42,9 +47,9 @@ func (f Filter) Admit(c *filter.Call, s *State) filter.Step {
 // route picks a backend of a fleet without a limit.
 func (Filter) route(c *filter.Call, s *State) (refusal *call.Refusal) {
 	switch pinned := c.Pin.Backend; {
-	case c.Attempt.Directed != nil:
-		c.Endpoint, s.Permit = c.Attempt.Directed, c.Fleet.Acquire(c.Attempt.Directed, true)
-		c.Attempt.Directed = nil
+	case c.Route.Directed != nil:
+		c.Endpoint, s.Permit = c.Route.Directed, c.Fleet.Acquire(c.Route.Directed, true)
+		c.Route.Directed = nil
 	case pinned != nil:
 		s.Permit = c.Fleet.Acquire(pinned, c.Endpoint != nil)
 		c.Endpoint = pinned
@@ -57,19 +62,21 @@ func (Filter) route(c *filter.Call, s *State) (refusal *call.Refusal) {
 // acquire is route for a fleet with a limit: the call may wait for a permit, within its deadline.
 func (f Filter) acquire(c *filter.Call, s *State) filter.Step {
 	to := c.Pin.Backend
-	if c.Attempt.Directed != nil {
-		to, c.Attempt.Directed = c.Attempt.Directed, nil
+	if c.Route.Directed != nil {
+		to, c.Route.Directed = c.Route.Directed, nil
 	}
 	request := router.PermitRequest{Tenant: c.Info.Tenant, Backend: to, Tried: c.Endpoint,
 		Left: c.Stream.Left(), Whole: c.Info.Method == call.Invoke}
 	waiter, r := c.Fleet.AcquirePermit(request, func() func(router.PermitResult) bool {
-		p := c.Park(tracing.ForCapacity)
+		p, w := c.Park(tracing.ForCapacity), &wait{}
+		s.wait = w
 		return func(r router.PermitResult) bool {
-			p.ResumeOr(func() { s.result = &r }, func() { r.Claim.Done(router.Outcome{}) })
+			p.ResumeOr(func() { w.result = &r }, func() { r.Claim.Done(router.Outcome{}) })
 			return true // if the call has ended, the permit is returned here
 		}
 	})
-	if s.waiter = waiter; waiter != nil {
+	if waiter != nil {
+		s.wait.waiter = waiter
 		return filter.Wait
 	}
 	return f.picked(c, s, &r)
@@ -86,7 +93,9 @@ func (Filter) picked(c *filter.Call, s *State, r *router.PermitResult) filter.St
 
 // Done implements filter.Filter.
 func (Filter) Done(c *filter.Call, s *State, r *filter.Result) {
-	s.waiter.Cancel()
+	if s.wait != nil {
+		s.wait.waiter.Cancel()
+	}
 	switch {
 	case r.Unsent != nil:
 		s.Release(outcomeOfUnsent(c, r.Unsent))

@@ -38,9 +38,9 @@ func TestWhere(t *testing.T) {
 		f.Done(c, s, &filter.Result{Result: &relay.Result{}, Final: true})
 		return c.Endpoint.Addr
 	}
-	c.Pin.Backend, c.Attempt.Directed = c.Fleet.Backends[1], c.Fleet.Backends[2]
-	if got := at(); got != "c:1" || c.Attempt.Directed != nil {
-		t.Errorf("directed: %s; then directed to %v", got, c.Attempt.Directed)
+	c.Pin.Backend, c.Route.Directed = c.Fleet.Backends[1], c.Fleet.Backends[2]
+	if got := at(); got != "c:1" || c.Route.Directed != nil {
+		t.Errorf("directed: %s; then directed to %v", got, c.Route.Directed)
 	}
 	for range 20 {
 		if got := at(); got != "b:1" {

@@ -23,10 +23,10 @@ func (Filter) Admit(c *filter.Call, s *State) filter.Step {
 	}
 	if c.Pin.Backend == nil && !s.moved {
 		possible := func(d call.Dialect) bool { return modeFor(c, d) != dialect.Impossible }
-		c.Attempt.Directed = c.Fleet.MatchDialect(possible, c.Attempt.Tried)
+		c.Route.Directed = c.Fleet.MatchDialect(possible, c.Route.Tried)
 	}
 	switch {
-	case c.Attempt.Directed != nil:
+	case c.Route.Directed != nil:
 		s.moved = true
 		return filter.Again
 	case c.Attempt.Translated: // the first translation was possible

@@ -60,16 +60,16 @@ func TestOtherBackend(t *testing.T) {
 	c := callTo(call.Invoke, call.Doc, legacyBackend, docBackend)
 	c.Attempt.Translated = true
 	s, f := &protocol.State{}, protocol.Filter{}
-	if step := f.Admit(c, s); step != filter.Again || c.Attempt.Directed == nil || c.Attempt.Directed.Addr != "doc:1" {
-		t.Fatalf("step %d, directed %v", step, c.Attempt.Directed)
+	if step := f.Admit(c, s); step != filter.Again || c.Route.Directed == nil || c.Route.Directed.Addr != "doc:1" {
+		t.Fatalf("step %d, directed %v", step, c.Route.Directed)
 	}
-	c.Attempt.Directed = nil // as if that backend were full
+	c.Route.Directed = nil // as if that backend were full
 	if step := f.Admit(c, s); step != filter.Stop {
 		t.Errorf("moved twice: step %d", step)
 	}
 	f.Done(c, s, &filter.Result{Unsent: relay.ErrGoAway})
-	if step := f.Admit(c, s); step != filter.Again || c.Attempt.Directed == nil {
-		t.Errorf("in the next attempt: step %d, directed %v", step, c.Attempt.Directed)
+	if step := f.Admit(c, s); step != filter.Again || c.Route.Directed == nil {
+		t.Errorf("in the next attempt: step %d, directed %v", step, c.Route.Directed)
 	}
 }
 
@@ -78,8 +78,8 @@ func TestPinned(t *testing.T) {
 	t.Parallel()
 	c := callTo(call.Invoke, call.Doc, legacyBackend, docBackend)
 	c.Attempt.Translated, c.Pin.Backend = true, c.Endpoint
-	if step := (protocol.Filter{}).Admit(c, &protocol.State{}); step != filter.Stop || c.Attempt.Directed != nil {
-		t.Errorf("step %d, directed %v", step, c.Attempt.Directed)
+	if step := (protocol.Filter{}).Admit(c, &protocol.State{}); step != filter.Stop || c.Route.Directed != nil {
+		t.Errorf("step %d, directed %v", step, c.Route.Directed)
 	}
 }
 

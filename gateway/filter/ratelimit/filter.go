@@ -51,9 +51,6 @@ func (f *Filter) Admit(c *filter.Call, s *State) filter.Step {
 	case !known:
 		return f.wait(c, s)
 	}
-	if limit, would := s.Permit.Shadowed(); would {
-		c.Shadowed = limit.String()
-	}
 	return filter.Continue
 }
 
@@ -84,7 +81,10 @@ func (f *Filter) wait(c *filter.Call, s *State) filter.Step {
 // the earlier call was counted. Both count if the approval is released because the call did not start, and if the call
 // passed midnight, when quotas restart.
 func (f *Filter) Done(c *filter.Call, s *State, r *filter.Result) {
-	_, shadowed := s.Permit.Shadowed()
+	limit, shadowed := s.Permit.Shadowed()
+	if shadowed {
+		c.Shadowed = limit.String()
+	}
 	f.Release(c, s)
 	if f.limiter == nil || !c.Decision.Repeats || shadowed || c.Attempt.Progress == call.NotSent {
 		return

@@ -49,7 +49,7 @@ func (f *Filter) Admit(c *filter.Call, s *State) filter.Step {
 		return filter.Continue
 	}
 	if c.Fleet.Ready(c.Info.Tenant, c.Info.Session) || s.phase == waited || f.expedite == nil ||
-		c.Attempt.Directed != nil {
+		c.Route.Directed != nil {
 		return filter.Continue
 	}
 	return f.await(c, s)

@@ -95,8 +95,8 @@ func retryInfo(details string) time.Duration {
 // Repeat returns the refusal that ends a call which did not start because of unsent; nil means another attempt
 // follows.
 func Repeat(c *filter.Call, s *State, attempts int, unsent error) *call.Refusal {
-	known := c.Attempt.Tried.Has(c.Endpoint)
-	c.Attempt.Tried = c.Attempt.Tried.With(c.Endpoint)
+	known := c.Route.Tried.Has(c.Endpoint)
+	c.Route.Tried = c.Route.Tried.With(c.Endpoint)
 	c.Span.AttemptFailed()
 	paid := s.allowed
 	s.allowed = false
@@ -131,9 +131,9 @@ func further(c *filter.Call, unsent error) bool {
 		filter.OwnFault(unsent) || c.Attempt.Past >= MostAttempts {
 		return false
 	}
-	other := c.Fleet.Untried(c.Attempt.Tried)
+	other := c.Fleet.Untried(c.Route.Tried)
 	if c.Pin.Backend == nil {
-		c.Attempt.Directed = other
+		c.Route.Directed = other
 	}
 	return other != nil
 }

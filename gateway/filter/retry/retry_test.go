@@ -159,8 +159,8 @@ func TestEachBackendOnce(t *testing.T) {
 		c.Attempt.Progress = test.progress
 		got, at := 1, c.Fleet.Backends
 		for c.Endpoint = at[0]; retry.Repeat(c, &retry.State{}, retry.MaxAttempts, test.unsent) == nil; got++ {
-			if c.Endpoint = at[1]; c.Attempt.Directed != nil {
-				c.Endpoint = c.Attempt.Directed
+			if c.Endpoint = at[1]; c.Route.Directed != nil {
+				c.Endpoint = c.Route.Directed
 			}
 		}
 		if got != test.want {
@@ -188,7 +188,7 @@ func TestAttempts(t *testing.T) {
 	c, _ := attempted()
 	s := &retry.State{}
 	if refusal := retry.Repeat(c, s, retry.MaxAttempts, syscall.ECONNREFUSED); refusal != nil ||
-		!c.Attempt.Tried.Has(c.Endpoint) {
+		!c.Route.Tried.Has(c.Endpoint) {
 		t.Errorf("%+v, %+v", refusal, c.Attempt)
 	}
 	if refusal := retry.Repeat(c, s, retry.MaxAttempts, syscall.ECONNREFUSED); refusal == nil ||
@@ -203,7 +203,7 @@ func TestAttempts(t *testing.T) {
 	}
 	c.Endpoint = c.Fleet.Backends[1]
 	if refusal := retry.Repeat(c, s, retry.MaxAttempts, syscall.ECONNREFUSED); refusal == nil ||
-		!c.Attempt.Tried.Has(c.Endpoint) {
+		!c.Route.Tried.Has(c.Endpoint) {
 		t.Errorf("after the second attempt, which was not sent: %+v, %+v", refusal, c.Attempt)
 	}
 }

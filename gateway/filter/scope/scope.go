@@ -10,7 +10,7 @@ import (
 
 // Invoke rejects calls of capabilities whose credential may not call any.
 func Invoke(c *filter.Call) *call.Refusal {
-	if c.Principal.Only != nil {
+	if c.Credential.Only != nil {
 		return tenant.RefuseSignature()
 	}
 	return Download(c)
@@ -18,7 +18,7 @@ func Invoke(c *filter.Call) *call.Refusal {
 
 // Download is Invoke for downloads, which the signature of a URL may allow.
 func Download(c *filter.Call) *call.Refusal {
-	if !c.Principal.Scopes.Any(tenant.Invoke) {
+	if !c.Credential.Scopes.Any(tenant.Invoke) {
 		return RejectedInvoking
 	}
 	return nil
@@ -26,9 +26,9 @@ func Download(c *filter.Call) *call.Refusal {
 
 // Builtin is Invoke for the gateway's own services.
 func Builtin(c *filter.Call) *call.Refusal {
-	have := c.Principal.Scopes
+	have := c.Credential.Scopes
 	switch {
-	case c.Principal.Only != nil:
+	case c.Credential.Only != nil:
 		return tenant.RefuseSignature()
 	case strings.HasPrefix(c.Info.Path, "/capgate.v1.Artifacts/"):
 		if !have.Any(tenant.Invoke) { // for a download

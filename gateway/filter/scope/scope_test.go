@@ -20,7 +20,7 @@ func TestBuiltin(t *testing.T) {
 	} {
 		for _, has := range []tenant.Scopes{tenant.Invoke, tenant.Read, tenant.Approve, tenant.Admin} {
 			c, _ := filtertest.NewCall()
-			c.Info.Path, c.Principal.Scopes = path, has
+			c.Info.Path, c.Credential.Scopes = path, has
 			refusal := scope.Builtin(c)
 			if (refusal == nil) != suffice.Any(has) || refusal != nil && refusal.Reason != "SCOPE_MISSING" {
 				t.Errorf("%s with %s: %+v", path, has, refusal)
@@ -33,7 +33,7 @@ func TestBuiltin(t *testing.T) {
 func TestSigned(t *testing.T) {
 	t.Parallel()
 	c, _ := filtertest.NewCall()
-	c.Principal.Scopes, c.Principal.Only = tenant.Invoke, &tenant.Download{}
+	c.Credential.Scopes, c.Credential.Only = tenant.Invoke, &tenant.Download{}
 	invoke, builtin, download := scope.Invoke(c), scope.Builtin(c), scope.Download(c)
 	if invoke == nil || builtin == nil || download != nil {
 		t.Errorf("a signature is good for downloads alone; refusals of a call %v, a builtin RPC %v, a download %v",
@@ -44,7 +44,7 @@ func TestSigned(t *testing.T) {
 // A credential that may only read cannot call capabilities.
 func Example() {
 	c, _ := filtertest.NewCall()
-	c.Principal.Scopes = tenant.Read
+	c.Credential.Scopes = tenant.Read
 	r := scope.Invoke(c)
 	fmt.Println(r.Reason, r.Metadata["scope"])
 	// Output: SCOPE_MISSING invoke

@@ -27,8 +27,8 @@ func (f Filter) Note(t *filter.Call) {
 		s.DropHeader(tracing.Traceparent)
 	}
 	t.Trace = parent.TraceID()
-	if t.Trace.IsZero() && t.Client.Drawn != nil {
-		parent = tracing.Sampled(*t.Client.Drawn)
+	if t.Trace.IsZero() && t.Details.Drawn != nil {
+		parent = tracing.Sampled(*t.Details.Drawn)
 	}
 	sampled := f.tracer.Samples(parent)
 	state, present := s.Header(tracing.Tracestate)

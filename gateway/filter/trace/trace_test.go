@@ -61,7 +61,7 @@ func TestDraw(t *testing.T) {
 	if drawn == nil || drawn.IsZero() {
 		t.Fatalf("nothing was drawn; drawn %+v", drawn)
 	}
-	if c.Client.Drawn = drawn; true {
+	if c.Details.Drawn = drawn; true {
 		f.Note(c)
 	}
 	if c.Trace != *drawn {

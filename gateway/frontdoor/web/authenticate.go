@@ -16,8 +16,9 @@ import (
 
 // early is the result of Headers for an HTTP/2 request. It is the Value of the request's stream.
 type early struct {
-	client filter.Client
-	lookup lookup
+	client  filter.Client
+	details filter.ClientDetails
+	lookup  lookup
 }
 
 // lookup is the result of a lookup of a credential in memory.
@@ -32,11 +33,12 @@ type lookup struct {
 // for the request is charged to its tenant, if known. Headers implements relay.Config.Web, and runs on the
 // connection's reader.
 func (s *Server) Headers(st *relay.Stream) {
-	e := &early{client: client.Resolve(s.cfg.ClientAddr, st.Peer(), st)}
-	e.client.Drawn = s.cfg.Trace.Draw(st)
+	e := &early{}
+	e.client, e.details = client.Resolve(s.cfg.ClientAddr, st.Peer(), st)
+	e.details.Drawn = s.cfg.Trace.Draw(st)
 	st.Value = e
 	recovery.Round("identity", func() {
-		l := s.lookUp(stream{st}, &e.client, strings.Clone)
+		l := s.lookUp(stream{st}, e.client.At, e.details.Peer, strings.Clone)
 		if l.known && l.refusal == nil {
 			s.cfg.Gateway.Authenticated(st.Peer())
 			st.Charge(s.cfg.Gateway.Group(l.identity.Settings)) // if there is no room, the relay refuses it
@@ -46,9 +48,10 @@ func (s *Server) Headers(st *relay.Stream) {
 }
 
 // lookUp looks up the caller of a request in memory. keep copies strings that may be parts of the headers.
-func (s *Server) lookUp(h authenticate.Headers, from *filter.Client, keep func(string) string) (l lookup) {
+func (s *Server) lookUp(h authenticate.Headers, at *tenant.Listener, peer *tenant.Peer, keep func(string) string,
+) (l lookup) {
 	l.done = true
-	claim, refusal := s.cfg.Callers.Credentials(h, from)
+	claim, refusal := s.cfg.Callers.Credentials(h, at, peer)
 	if refusal != nil {
 		l.known, l.refusal = true, refusal
 		return l
@@ -81,7 +84,7 @@ func (v *Request) authenticate() {
 		l = e.lookup
 	}
 	if !l.done {
-		l = v.s.lookUp((*credentials)(v), &v.Client, func(s string) string { return s })
+		l = v.s.lookUp((*credentials)(v), v.Client.At, v.Details.Peer, func(s string) string { return s })
 	}
 	if !l.known {
 		l.identity, l.refusal = v.wait()
@@ -117,7 +120,7 @@ func (v *Request) wait() (identity tenant.Identity, refusal *call.Refusal) {
 		}
 		defer account.Release(cost)
 	}
-	claim, refusal := v.s.cfg.Callers.Credentials((*credentials)(v), &v.Client)
+	claim, refusal := v.s.cfg.Callers.Credentials((*credentials)(v), v.Client.At, v.Details.Peer)
 	if refusal != nil {
 		return identity, refusal
 	}

@@ -20,7 +20,8 @@ type Inherited struct {
 // Caller is the client of a request, with its principal.
 type Caller struct {
 	authenticate.Inherited
-	Client filter.Client
+	Client  filter.Client
+	Details filter.ClientDetails
 }
 
 // Inherit adds the data of the request of ctx to a call.

@@ -11,7 +11,7 @@ import (
 // Trace adds the id of a request's new trace to its problems.
 func (s *Server) Trace(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if id := Of(r).Client.Drawn; id != nil && !id.IsZero() {
+		if id := Of(r).Details.Drawn; id != nil && !id.IsZero() {
 			r = problem.WithTrace(r, id.Text())
 		}
 		next.ServeHTTP(w, r)

@@ -58,24 +58,24 @@ func From(ctx context.Context) *Request { return ctx.Value(requestKey{}).(*Reque
 // Client creates a Request: it resolves the client and the door of each request.
 func (s *Server) Client(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var c filter.Client
+		var from Caller
 		p := relay.PeerOf(r.Context())
 		e, seen := relay.ValueOf(r.Context()).(*early)
 		if seen {
-			c = e.client
+			from.Client, from.Details = e.client, e.details
 		} else {
-			c = client.Resolve(s.cfg.ClientAddr, p, fields(r.Header))
-			c.Drawn = s.cfg.Trace.Draw(fields(r.Header))
+			from.Client, from.Details = client.Resolve(s.cfg.ClientAddr, p, fields(r.Header))
+			from.Details.Drawn = s.cfg.Trace.Draw(fields(r.Header))
 		}
-		v, r := s.begin(r, c, client.Network(p, c.Address))
+		v, r := s.begin(r, from, client.Network(p, from.Client.Address))
 		next.ServeHTTP(w, request.WithRejections(r, v))
 	})
 }
 
 // begin returns the Request of r, and r with the Request in its context.
-func (s *Server) begin(r *http.Request, client filter.Client, network string) (*Request, *http.Request) {
+func (s *Server) begin(r *http.Request, from Caller, network string) (*Request, *http.Request) {
 	v := &Request{s: s, r: r, came: time.Now(), share: unauthenticated, Network: network}
-	v.Client, v.Context, v.inherited.Caller = client, r.Context(), &v.Caller
+	v.Caller, v.Context, v.inherited.Caller = from, r.Context(), &v.Caller
 	r = request.With(r.WithContext(&v.Scope), requestKey{}, v)
 	v.door = s.match(r)
 	v.Client.Protocol = v.door.Protocol(r)
@@ -95,7 +95,9 @@ func (s *Server) match(r *http.Request) *door {
 
 // Assume returns r as a request of the console, on behalf of who. address is the client's address, for the logs.
 func (s *Server) Assume(r *http.Request, identity tenant.Identity, address string) *http.Request {
-	v, r := s.begin(r, filter.Client{Address: address, Drawn: s.cfg.Trace.Draw(fields(r.Header))}, address)
+	from := Caller{Client: filter.Client{Address: address}}
+	from.Details.Drawn = s.cfg.Trace.Draw(fields(r.Header))
+	v, r := s.begin(r, from, address)
 	v.Client.Protocol = call.Console
 	v.setIdentity(identity)
 	return r

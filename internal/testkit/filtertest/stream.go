@@ -42,7 +42,7 @@ func NewCall(headers ...string) (*filter.Call, *Stream) {
 	for i := 0; i+1 < len(headers); i += 2 {
 		s.Fields[headers[i]] = append(s.Fields[headers[i]], headers[i+1])
 	}
-	return &filter.Call{Stream: s}, s
+	return &filter.Call{Opening: &filter.Opening{}, Stream: s}, s
 }
 
 // Header implements filter.Headers.
