@@ -27,25 +27,16 @@ type opening struct {
 	result filter.Result // for doneTo
 }
 
-// open attaches an empty opening to a call that has none.
-func (t *callState) open(o *opening) { t.opening, t.Opening = o, &o.Opening }
-
-// callPool reuses the memory of calls. Each of its callStates has an opening.
+// callPool reuses the memory of calls.
 type callPool struct{ calls, openings sync.Pool }
-
-// newCallState returns the state of a call.
-func newCallState() *callState {
-	t := &callState{}
-	t.open(&opening{})
-	return t
-}
 
 // get starts a call from its headers. Its strings outlive the headers.
 func (p *callPool) get(s *relay.Stream) *callState {
 	t, _ := p.calls.Get().(*callState)
 	if t == nil {
-		t = newCallState()
+		t = &callState{}
 	}
+	p.open(t)
 	s.Value, t.Stream = t, relayed{s}
 	t.readMethod(s.Path())
 	t.setRequestID(s)
@@ -84,8 +75,8 @@ func (p *callPool) release(t *callState) {
 	p.openings.Put(o)
 }
 
-// reopen attaches an empty opening to a call whose opening was released.
-func (p *callPool) reopen(t *callState) {
+// open attaches an empty opening to a call that has none.
+func (p *callPool) open(t *callState) {
 	if t.opening != nil {
 		return
 	}
@@ -93,7 +84,7 @@ func (p *callPool) reopen(t *callState) {
 	if o == nil {
 		o = &opening{}
 	}
-	t.open(o)
+	t.opening, t.Opening = o, &o.Opening
 }
 
 func callOf(s *relay.Stream) *callState { return s.Value.(*callState) }

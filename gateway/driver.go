@@ -175,7 +175,7 @@ func (h *handler) Started(s *relay.Stream) {
 // Done ends one of a call's streams.
 func (h *handler) Done(s *relay.Stream, r *relay.Result) {
 	t := callOf(s)
-	h.calls.reopen(t)
+	h.calls.open(t)
 	if h.driver.done(t, relayed{s}, r); t.walk.over && !t.walk.shared {
 		h.calls.put(t)
 	}

@@ -91,6 +91,13 @@ type driven struct {
 	no     *call.Refusal // refuses a further attempt; nil allows it
 }
 
+// newCallState returns the state of a call.
+func newCallState() *callState {
+	t := &callState{}
+	new(callPool).open(t)
+	return t
+}
+
 // drive makes a list of filters called a, b, c …; nil marks where an attempt begins.
 func drive(all ...steps) *driven {
 	s := &fakeStream{}

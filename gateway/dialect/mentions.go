@@ -22,16 +22,14 @@ const (
 // Mentions finds the ids of artifacts in the payload of a response, in pieces of any size. It only stores the id being
 // read.
 type Mentions struct {
-	found func(id string)
-	plain bool // the whole payload is an id
-
-	state mention
-	begun int    // bytes of idName at the end of the scanned payload
-	id    []byte // the literal so far, with its first quote
-	count int
-	most  int // maximum of count
-
+	found   func(id string)
+	plain   bool // the whole payload is an id
 	unpacks bool
+	state   mention
+	begun   uint8  // bytes of idName at the end of the scanned payload
+	id      []byte // the literal so far, with its first quote
+	count   int
+	most    int    // maximum of count
 	packed  []byte // the compressed message so far; at most one byte above the limit
 }
 
@@ -84,9 +82,10 @@ func (ms *Mentions) see(p []byte, last bool) {
 func (ms *Mentions) search(p []byte) []byte {
 	if ms.begun > 0 {
 		// The name may have started in an earlier piece.
-		n := min(len(p), len(idName)-ms.begun)
-		if p[0] == idName[ms.begun] && bytes.Equal(p[:n], idName[ms.begun:ms.begun+n]) {
-			if ms.begun += n; ms.begun == len(idName) {
+		rest := idName[ms.begun:]
+		n := min(len(p), len(rest))
+		if p[0] == rest[0] && bytes.Equal(p[:n], rest[:n]) {
+			if ms.begun += uint8(n); n == len(rest) {
 				ms.begun, ms.state = 0, colon
 			}
 			return p[n:]
@@ -120,7 +119,7 @@ func (ms *Mentions) begin(p []byte) []byte {
 	// An incomplete name has one quote, which is its first byte.
 	p = p[max(len(p)-len(idName)+1, 0):]
 	if at := bytes.LastIndexByte(p, idName[0]); at >= 0 && bytes.HasPrefix(idName, p[at:]) {
-		ms.begun = len(p) - at
+		ms.begun = uint8(len(p) - at)
 	}
 	return nil
 }

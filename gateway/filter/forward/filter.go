@@ -51,11 +51,12 @@ type State struct {
 	token   *token // assertion that the call waits for; nil means none
 }
 
-// watch finds the artifacts in a call's response.
+// watch records the backends of the artifacts in a call's response.
 type watch struct {
 	call     *filter.Call
 	named    []string // artifacts that the call itself names
-	mentions *dialect.Mentions
+	learner  Learner
+	mentions dialect.Mentions
 }
 
 // Keep returns an empty state that reuses the memory of s.
@@ -156,9 +157,8 @@ func (f Filter) watchArtifacts(c *filter.Call, s *State) {
 		return
 	}
 	if s.watch == nil { // kept for later calls
-		w := &watch{}
-		w.mentions = dialect.NewMentions(func(id string) { f.learn(w, id) })
-		s.watch = w
+		s.watch = &watch{learner: f.learner}
+		s.watch.mentions = *dialect.NewMentions(s.watch.learn)
 	}
 	w := s.watch
 	w.call, w.named = c, c.Artifacts.IDs
@@ -166,13 +166,13 @@ func (f Filter) watchArtifacts(c *filter.Call, s *State) {
 	if c.Principal.Bound() {
 		w.mentions.All()
 	}
-	s.outcome.Watch(w.mentions)
+	s.outcome.Watch(&w.mentions)
 }
 
 // learn records an artifact's backend, unless the call itself names the artifact.
-func (f Filter) learn(w *watch, id string) {
+func (w *watch) learn(id string) {
 	if c := w.call; !slices.Contains(w.named, id) {
-		f.learner.Learn(affinity.Mention{Fleet: c.Fleet, Tenant: c.Info.Tenant, UID: c.Principal.UID(), ID: id,
+		w.learner.Learn(affinity.Mention{Fleet: c.Fleet, Tenant: c.Info.Tenant, UID: c.Principal.UID(), ID: id,
 			Backend: c.Endpoint, Authoritative: c.Info.Method == call.UploadInputArtifact,
 			OwnedOnly: c.Principal.Bound()})
 	}
