@@ -9,7 +9,8 @@
 //	driver.go        takes calls from the relay along the lists; it alone rejects, answers and assigns upstreams
 //	attempt.go       further attempts of calls that did not start
 //	served.go        calls that code in the process serves and continues, and the progress of calls
-//	call.go          the pooled per-call struct: the shared part, the place in the list, and the states of filters
+//	call.go          the pooled per-call struct: the shared part, the place in the list, and the states of filters; what
+//	                 is not needed after the start of the response is its opening, which is released then
 //	handler.go       creates what the filters share, and explains failures of the relay
 //	config.go        the configuration of a Gateway, in groups
 //	gateway.go       connects relay, front doors and in-process services; runs and drains them
@@ -39,7 +40,7 @@
 // NotSent again after an attempt that provably did not start, unless an earlier one may have run. If the relay itself
 // ends a stream (Explain), code that serves it may have done more, see filter.Served.Progress.
 //
-// Three fields complement it. walk.unsent is the error for which the last attempt did not start; the Done of its
+// Three fields complement it. opening.unsent is the error for which the last attempt did not start; the Done of its
 // filters receives it. walk.settled is true once the client has the answer NotSent: the call must not be sent to a
 // backend then. filter.Served.Continued is true once code that serves a call has continued it: its refusal says Sent,
 // because a backend may have received the call.

@@ -16,7 +16,8 @@ const (
 )
 
 // Filter makes one decision about calls. A Filter is shared by all calls; S is its state of one call, a field of the
-// pooled per-call struct, which is zero when the call starts.
+// pooled per-call struct, which is zero when the call starts. A state of the call's opening is zero again for Done if
+// the response of a backend has started, unless code in the process serves the call.
 type Filter[S any] interface {
 	// Admit runs on a connection's reader. It must decide from memory and must not block.
 	Admit(*Call, *S) Step
