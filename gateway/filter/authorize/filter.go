@@ -85,8 +85,10 @@ func (f *Filter) ReadsMessages(capability string) bool {
 
 // Admit implements filter.Filter.
 func (f *Filter) Admit(c *filter.Call, s *State) filter.Step {
-	if s.check != nil {
-		return f.decided(c, s, s.check.result)
+	if done := s.check; done != nil {
+		done.cancel()
+		s.check = nil
+		return f.decided(c, s, done.result)
 	}
 	q := request{
 		call: c.Info, requestID: c.RequestID, span: c.Span,
