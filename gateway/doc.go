@@ -9,8 +9,8 @@
 //	driver.go        takes calls from the relay along the lists; it alone rejects, answers and assigns upstreams
 //	attempt.go       further attempts of calls that did not start
 //	served.go        calls that code in the process serves and continues, and the progress of calls
-//	call.go          the pooled per-call struct: the shared part, the place in the list, and the states of filters; what
-//	                 is not needed after the start of the response is its opening, which is released then
+//	call.go          the pooled per-call struct: the shared part, the place in the list, and the states of filters;
+//	                 its opening is what the call does not need after the start of the response
 //	handler.go       creates what the filters share, and explains failures of the relay
 //	config.go        the configuration of a Gateway, in groups
 //	gateway.go       connects relay, front doors and in-process services; runs and drains them

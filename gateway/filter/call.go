@@ -130,8 +130,8 @@ func (c *Call) Metrics() *telemetry.CapabilityMetrics {
 // Answer returns how the filter that stopped has ended the call. Only the driver may call it.
 func (c *Call) Answer() *Answer { return &c.answer }
 
-// wordsKept is the memory of a call for strings, in bytes. It is enough for most calls, and small because an open stream
-// holds it for its lifetime.
+// wordsKept is the memory of a call for strings, in bytes. It is enough for most calls, and small because an open
+// stream holds it for its lifetime.
 const wordsKept = 128
 
 // Reset clears a call for reuse. It keeps the Opening, and the memory for strings.

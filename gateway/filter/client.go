@@ -28,8 +28,8 @@ type ClientDetails struct {
 	Drawn *telemetry.TraceID
 }
 
-// Tell sends the backend what a trusted proxy said about the client at an address. Headers of clients themselves are never
-// forwarded.
+// Tell sends the backend what a trusted proxy said about the client at an address. Headers of clients themselves are
+// never forwarded.
 func (d *ClientDetails) Tell(s Headers, address string) {
 	if !d.Told {
 		return

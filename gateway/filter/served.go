@@ -53,8 +53,8 @@ func (c *Call) ServeBy(server *localgrpc.Server, value any) Step {
 		Caller: tenant.Identity{
 			Tenant: c.Info.Tenant, Key: c.Info.Key, Scopes: c.Credential.Scopes,
 			User: c.Info.User, Agent: c.Info.Agent, Settings: c.Principal.Settings,
-			At: c.Client.At, Person: c.Credential.Person, Subject: c.Credential.Subject, Validity: c.Credential.Validity,
-			Operator: c.Credential.Operator,
+			At: c.Client.At, Person: c.Credential.Person, Subject: c.Credential.Subject,
+			Validity: c.Credential.Validity, Operator: c.Credential.Operator,
 		},
 	}
 	c.answer.Served = v
