@@ -31,6 +31,7 @@ func TestTask(t *testing.T) {
 			for range 3 {
 				task.Wake() // once more, for all three
 			}
+			synctest.Wait() // a second goroutine would run now
 			proceed <- struct{}{}
 			<-begun
 			proceed <- struct{}{}
