@@ -18,8 +18,6 @@ type Traits struct {
 	Relayed     bool   // results are those of an MCP server
 	Statuses    bool   // the errors of tools are statuses
 	Listed      bool   // results of tools that stream are lists, as their schemas say
-	Single      bool   // the fleet has one backend, to which operators log in
-	Tokens      bool   // backends receive access tokens, which are sent in cleartext to this machine alone
 }
 
 // Request is a request to a backend, as traces name it. The zero value is the call itself.

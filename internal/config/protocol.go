@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/capgate/capgate/internal/lib/strictyaml"
-	"github.com/capgate/capgate/internal/lib/weburl"
 	"github.com/capgate/capgate/router"
 )
 
@@ -24,6 +23,8 @@ type Protocol struct {
 
 	// Fleet sets the fields that are fixed by the protocol. given reports whether the file has a field of the fleet.
 	Fleet func(f *Fleet, given func(field string) bool)
+	// Check checks a fleet with its settings; nil: they are checked alone.
+	Check func(f *Fleet, at strictyaml.At)
 }
 
 // selu is the name of Selu's protocol.
@@ -65,15 +66,8 @@ func (c *Config) applyProtocol(f *Fleet, at strictyaml.At, sole map[string]strin
 		}
 	}
 	its.Fleet(f, at.Has)
-	traits := f.Protocol.Traits()
-	if traits.Single && (len(f.Backends) != 1 || f.Found()) {
-		at.Fail("backends", "must be one URL, to which operators log in, with oauth.grant: authorization_code")
-	}
-	for i := 0; i < len(f.Backends) && traits.Tokens; i++ {
-		if u, err := weburl.Parse(f.Backends[i].Addr, ""); err == nil && weburl.IsCleartext(u) {
-			at.Field("backends").Item(i).Fail("", "is cleartext HTTP, and oauth sends access tokens over https alone; "+
-				"only a loopback address may have http")
-		}
+	if its.Check != nil {
+		its.Check(f, at)
 	}
 	for i := 0; i < len(f.Backends) && its.Sole != ""; i++ {
 		addr := f.Backends[i].Addr

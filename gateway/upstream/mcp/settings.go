@@ -76,10 +76,8 @@ func (s *Settings) questions() (all questions.Kinds) {
 const Name = "mcp"
 
 // Traits implements router.Protocol.
-func (s *Settings) Traits() router.Traits {
-	tokens := s != nil && s.OAuth != nil
-	return router.Traits{Name: Name, OwnSessions: true, Relayed: true, Tokens: tokens,
-		Single: tokens && s.OAuth.Grant == oauth.AuthorizationCode}
+func (*Settings) Traits() router.Traits {
+	return router.Traits{Name: Name, OwnSessions: true, Relayed: true}
 }
 
 // Request implements router.Protocol.

@@ -35,7 +35,7 @@ func (s *Servers) setLogins(fleets []upstream.Fleet) {
 	for i := range fleets {
 		f := &fleets[i]
 		of := settingsOf(f).OAuth
-		if of == nil || of.Grant != oauth.AuthorizationCode || len(f.Backends) != 1 {
+		if !of.NeedsLogin() || len(f.Backends) != 1 {
 			continue
 		}
 		c, _ := f.Content.(oauth.Credential)

@@ -40,6 +40,9 @@ type Settings struct {
 	CAFile string `yaml:"ca_file" kind:"file"`
 }
 
+// NeedsLogin reports whether the tokens are those of the login of an operator. s may be nil.
+func (s *Settings) NeedsLogin() bool { return s != nil && s.Grant == AuthorizationCode }
+
 // Check implements strictyaml.Checker.
 func (s *Settings) Check(at strictyaml.At) {
 	if s.Issuer != "" {

@@ -12,6 +12,8 @@ import (
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/lib/strictyaml"
+	"github.com/capgate/capgate/internal/lib/weburl"
 	"github.com/capgate/capgate/router"
 )
 
@@ -41,7 +43,7 @@ func All() []Protocol {
 		}, Probe: engineprobe.Of},
 		{Protocol: config.Protocol{
 			Name: mcp.Name, Field: "mcp_server", New: func() router.Protocol { return new(mcp.Settings) },
-			URLs: true, Tools: true, Fleet: toolsFleet, Foreign: foreignToTools(),
+			URLs: true, Tools: true, Fleet: toolsFleet, Foreign: foreignToTools(), Check: checkOAuth,
 		}, Open: mcp.Open, Read: mcp.Read},
 		{Protocol: config.Protocol{
 			Name: grpcservice.Name, Field: "grpc_service", New: func() router.Protocol {
@@ -61,6 +63,20 @@ func foreignToTools() []string {
 // toolsFleet sets the fixed fields of fleets whose backends list tools: they have no artifacts.
 func toolsFleet(f *config.Fleet, _ func(string) bool) {
 	f.Dialect, f.Affinity.Artifacts = call.Doc, false
+}
+
+// checkOAuth checks the servers that receive access tokens: a login is for one server, and no token goes in cleartext.
+func checkOAuth(f *config.Fleet, at strictyaml.At) {
+	s := f.Protocol.(*mcp.Settings).OAuth
+	if s.NeedsLogin() && (len(f.Backends) != 1 || f.Found()) {
+		at.Fail("backends", "must be one URL, to which operators log in, with oauth.grant: authorization_code")
+	}
+	for i := 0; i < len(f.Backends) && s != nil; i++ {
+		if u, err := weburl.Parse(f.Backends[i].Addr, ""); err == nil && weburl.IsCleartext(u) {
+			at.Field("backends").Item(i).Fail("", "is cleartext HTTP, and oauth sends access tokens over https alone; "+
+				"only a loopback address may have http")
+		}
+	}
 }
 
 // engineSessionTTL is the time for which an idle session stays pinned to its engine, which alone has it.
