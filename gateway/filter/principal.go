@@ -32,12 +32,7 @@ func (p *Principal) Owner() string {
 }
 
 // UID returns the UID of the tenant; empty if there are no tenants, or for a tenant of the file.
-func (p *Principal) UID() string {
-	if p.Settings == nil {
-		return ""
-	}
-	return p.Settings.UID()
-}
+func (p *Principal) UID() string { return p.Settings.UID() }
 
 // Bound reports whether a call may only name artifacts that its tenant uploaded or received, in any dialect: it may be
 // translated for a backend of another dialect.

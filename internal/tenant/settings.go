@@ -37,5 +37,10 @@ func (s *Settings) Sees(capability string) bool {
 	return s == nil || s.Capabilities.Include(capability)
 }
 
-// UID returns an id that is unique also among tenants that had the same ID; "" for a tenant of the file.
-func (s *Settings) UID() string { return s.uid }
+// UID returns an id that is unique also among tenants that had the same ID; "" for a tenant of the file, and for nil.
+func (s *Settings) UID() string {
+	if s == nil {
+		return ""
+	}
+	return s.uid
+}

@@ -31,9 +31,7 @@ func (s *Signatures) Sign(ctx context.Context, g SignedGrant) (string, *call.Ref
 	if refusal != nil {
 		return "", refusal
 	}
-	if settings != nil {
-		g.uid = settings.UID()
-	}
+	g.uid = settings.UID()
 	holder, refusal := s.keyByID(ctx, g.Key)
 	if refusal != nil {
 		return "", refusal

@@ -101,16 +101,12 @@ func requestOf(v *filter.Served, k *keyed, msg []byte) (*idempotency.Request, er
 	if err != nil {
 		return nil, err
 	}
-	r := &idempotency.Request{
+	return &idempotency.Request{
 		Tenant: v.Call.Tenant, User: v.Call.User, Agent: v.Call.Agent, Key: k.key,
 		Method: v.Call.Method.String() + " " + shape.String(), Capability: v.Call.Capability, Tool: string(key.Tool),
 		Session: v.Call.Session,
-		Args:    key.Args, Only: k.only,
-	}
-	if v.Caller.Settings != nil {
-		r.UID = v.Caller.Settings.UID()
-	}
-	return r, nil
+		Args:    key.Args, Only: k.only, UID: v.Caller.Settings.UID(),
+	}, nil
 }
 
 // reply is the metadata of a response.

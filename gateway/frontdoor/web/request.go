@@ -132,9 +132,7 @@ func (v *Request) record(rec telemetry.Record) {
 	rec.Protocol = v.Client.Protocol
 	rec.Client, rec.RequestID = v.Client.Address, v.r.Header.Get(problem.RequestID)
 	rec.Started, rec.Ended, rec.Page = v.came, time.Since(v.came), v.Person != nil
-	if of := v.Identity.Settings; of != nil {
-		rec.TenantUID = of.UID()
-	}
+	rec.TenantUID = v.Identity.Settings.UID()
 	if at := v.Client.At; at != nil {
 		rec.Listener = at.Name
 	}

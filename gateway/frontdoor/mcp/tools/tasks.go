@@ -50,10 +50,7 @@ func (t *tasks) request(r *http.Request, key, task string) *idempotency.Request 
 	caller := &web.Of(r).Identity
 	of := &idempotency.Request{Tenant: caller.Tenant, User: caller.User, Agent: caller.Agent,
 		Key:    key + task + "\x00" + caller.Key,
-		Method: "mcp task"}
-	if caller.Settings != nil {
-		of.UID = caller.Settings.UID()
-	}
+		Method: "mcp task", UID: caller.Settings.UID()}
 	return of
 }
 

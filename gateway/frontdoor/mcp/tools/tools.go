@@ -84,14 +84,6 @@ type Door struct {
 	named        named // guarded by naming
 }
 
-// uidOf returns the UID of a caller's tenant; "" for one of the configuration.
-func uidOf(caller *tenant.Identity) string {
-	if caller.Settings == nil {
-		return ""
-	}
-	return caller.Settings.UID()
-}
-
 // Cancel ends a request that was cancelled at another replica, if this one serves it.
 func (d *Door) Cancel(request string) {
 	if d.Handler != nil {
@@ -156,14 +148,14 @@ func New(cfg Config, deps Deps) (*Door, error) {
 		Tasks: newTasks(cfg.Approvals, deps.Stored), Questions: cfg.Questions, Levels: cfg.Levels,
 		Session: func(r *http.Request, id string) mcpsession.Key {
 			of := &web.Of(r).Identity
-			return mcpsession.Key{Tenant: of.Tenant, UID: uidOf(of), ID: id, Owner: ownerOf(of)}
+			return mcpsession.Key{Tenant: of.Tenant, UID: of.Settings.UID(), ID: id, Owner: ownerOf(of)}
 		},
 		Outlive: func(r *http.Request, gone func()) func() { return web.Of(r).Outlive(gone) },
 		Unix:    func(r *http.Request) bool { return web.Of(r).Client.Unix },
 		Tenant:  func(r *http.Request) string { return web.Of(r).Identity.Tenant },
 		Member: func(r *http.Request) toolset.Caller {
 			of := &web.Of(r).Identity
-			return toolset.Caller{Tenant: of.Tenant, UID: uidOf(of), Groups: of.Groups()}
+			return toolset.Caller{Tenant: of.Tenant, UID: of.Settings.UID(), Groups: of.Groups()}
 		},
 		Caller: func(r *http.Request) string {
 			identity := &web.Of(r).Identity
