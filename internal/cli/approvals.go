@@ -123,10 +123,8 @@ func (c *approvalsCommand) list(cmd *cobra.Command, conn grpc.ClientConnInterfac
 		return b.GetCreateTime().AsTime().Compare(a.GetCreateTime().AsTime())
 	})
 	return c.data(all, func(w io.Writer) {
-		t := newTable("ID", "STATE", "USER", "AGENT", "CAPABILITY", "TOOL", "AGE", "EXPIRES", "ANSWERED BY", "TENANT")
-		t.none = "no approvals"
-		t.on(c.out)
-		t.spare = []string{"ANSWERED BY", "EXPIRES", "AGENT", "TENANT"}
+		t := newTable("ID", "STATE", "USER", "AGENT", "CAPABILITY", "TOOL", "AGE", "EXPIRES", "ANSWERED BY", "TENANT").
+			on(c.out, "no approvals", "ANSWERED BY", "EXPIRES", "AGENT", "TENANT")
 		for _, a := range all.GetApprovals() {
 			t.row(a.GetId(), stateOf(a), a.GetUser(), a.GetAgent(), a.GetCapability(), a.GetTool(),
 				ageOf(a.GetCreateTime()), ends(a.GetExpireTime()), a.GetAnsweredBy(), a.GetTenant())

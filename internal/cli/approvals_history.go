@@ -79,10 +79,7 @@ func (c *approvalsHistory) run(cmd *cobra.Command, conn grpc.ClientConnInterface
 
 func (c *approvalsHistory) print(w io.Writer, all *capgatepb.ListPastApprovalsResponse) {
 	t := newTable("ENDED", "OUTCOME", "TOOL", "USER", "AGENT", "TOOK", "ANSWERED BY", "COMMENT", "CAPABILITY", "TENANT",
-		"ID")
-	t.none = "no approvals have ended"
-	t.on(c.out)
-	t.spare = []string{"ID", "TENANT", "CAPABILITY", "AGENT", "COMMENT"}
+		"ID").on(c.out, "no approvals have ended", "ID", "TENANT", "CAPABILITY", "AGENT", "COMMENT")
 	for _, p := range all.GetApprovals() {
 		t.row(ageOf(p.GetEndTime()), p.GetOutcome(), p.GetTool(), p.GetUser(), p.GetAgent(),
 			took(p.GetAnswerDuration()), p.GetAnsweredBy(), untrusted.Beginning(p.GetComment(), maxWhy),
@@ -105,8 +102,7 @@ func (c *approvalsHistory) printStatistics(w io.Writer, s *capgatepb.ApprovalSta
 			took(n.GetP90()))...)
 	}
 	counts := []string{"APPROVED", "DENIED", "SHARE", "EXPIRED", "WITHDRAWN", "P50", "P90"}
-	t := newTable(append([]string{"TOOL"}, counts...)...)
-	t.on(c.out)
+	t := newTable(append([]string{"TOOL"}, counts...)...).on(c.out, "")
 	row(t, s.GetAll(), "all")
 	for _, tool := range s.GetTools() {
 		name := untrusted.Word(tool.GetCapability()) + "." + untrusted.Word(tool.GetTool())
@@ -118,8 +114,7 @@ func (c *approvalsHistory) printStatistics(w io.Writer, s *capgatepb.ApprovalSta
 	t.print(w)
 	if len(s.GetPeople()) > 0 {
 		fmt.Fprintln(w)
-		people := newTable("ANSWERED BY", "APPROVED", "DENIED", "SHARE", "P50", "P90")
-		people.on(c.out)
+		people := newTable("ANSWERED BY", "APPROVED", "DENIED", "SHARE", "P50", "P90").on(c.out, "")
 		for _, p := range s.GetPeople() {
 			name, n := p.GetName(), p.GetCounts()
 			if p.GetOthers() {

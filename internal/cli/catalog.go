@@ -36,17 +36,11 @@ func newCatalogCommand(std stdio) *cobra.Command {
 }
 
 func (c *catalogCommand) list(cmd *cobra.Command, conn grpc.ClientConnInterface, _ []string) error {
-	all := new(capgatepb.ListCatalogResponse)
-	err := pages(func(token string) (string, error) {
-		page, err := capgatepb.NewCatalogAdminClient(conn).ListCatalog(cmd.Context(),
-			&capgatepb.ListCatalogRequest{PageSize: 1000, PageToken: token})
-		all.Capabilities = append(all.Capabilities, page.GetCapabilities()...)
-		return page.GetNextPageToken(), err
-	})
+	all, err := everyPage(cmd, capgatepb.NewCatalogAdminClient(conn).ListCatalog,
+		&capgatepb.ListCatalogRequest{PageSize: 1000})
 	return c.result(all, err, func(w io.Writer) {
-		t := newTable("CAPABILITY", "TOOLS", "DRIFTED", "SOURCE", "DISCOVERED", "NOT CURRENT BECAUSE")
-		t.none = "no capabilities"
-		t.on(c.out)
+		t := newTable("CAPABILITY", "TOOLS", "DRIFTED", "SOURCE", "DISCOVERED", "NOT CURRENT BECAUSE").
+			on(c.out, "no capabilities")
 		for _, e := range all.GetCapabilities() {
 			t.row(e.GetCapability(), toolCount(e), e.GetDriftedCount(), e.GetSource(), ageOf(e.GetLastSuccess()),
 				whyNot(e))
@@ -91,8 +85,7 @@ func (c *catalogCommand) printTools(e *capgatepb.CatalogEntry) error {
 			fmt.Fprint(w, "no tools are known: the capability has no manifest, or has not listed its tools yet; "+
 				"without a policy of its fleet or a rule, all calls are blocked\n\n")
 		}
-		t := newTable("TOOL", "RECOMMENDED", "STATE", "HASH", "DESCRIPTION")
-		t.on(c.out)
+		t := newTable("TOOL", "RECOMMENDED", "STATE", "HASH", "DESCRIPTION").on(c.out, "")
 		for _, tool := range e.GetTools() {
 			state := "accepted"
 			if tool.GetDrifted() {

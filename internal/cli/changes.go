@@ -33,18 +33,10 @@ func (c *changesCommand) flags(fs *pflag.FlagSet) {
 }
 
 func (c *changesCommand) list(cmd *cobra.Command, conn grpc.ClientConnInterface, _ []string) error {
-	all := new(capgatepb.ListChangesResponse)
-	err := pages(func(token string) (string, error) {
-		c.filter.PageSize, c.filter.PageToken = 1000, token
-		page, err := capgatepb.NewAuditLogClient(conn).ListChanges(cmd.Context(), c.filter)
-		all.Changes, all.Partial = append(all.Changes, page.GetChanges()...), page.GetPartial()
-		return page.GetNextPageToken(), err
-	})
+	c.filter.PageSize = 1000
+	all, err := everyPage(cmd, capgatepb.NewAuditLogClient(conn).ListChanges, c.filter)
 	return c.result(all, err, func(w io.Writer) {
-		t := newTable("AGE", "WHO", "WHAT", "OF", "TENANT", "REPLICA")
-		t.none = "no changes"
-		t.on(c.out)
-		t.spare = []string{"REPLICA", "TENANT"}
+		t := newTable("AGE", "WHO", "WHAT", "OF", "TENANT", "REPLICA").on(c.out, "no changes", "REPLICA", "TENANT")
 		for _, change := range all.GetChanges() {
 			t.row(ageOf(change.GetTime()), change.GetActor(), change.GetWhat(), targetsOf(change), change.GetTenant(),
 				change.GetReplica())

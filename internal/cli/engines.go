@@ -92,9 +92,7 @@ func (c *enginesCommand) sessions(cmd *cobra.Command, conn grpc.ClientConnInterf
 	all, err := openparallaxv1.NewClientServiceClient(conn).ListSessions(toEngine(cmd.Context(), args[0]),
 		&openparallaxv1.ListSessionsRequest{Limit: math.MaxInt32})
 	return c.result(all, err, func(w io.Writer) {
-		t := newTable("SESSION", "MODE", "MESSAGES", "UPDATED", "TITLE")
-		t.none = "no sessions"
-		t.on(c.out)
+		t := newTable("SESSION", "MODE", "MESSAGES", "UPDATED", "TITLE").on(c.out, "no sessions")
 		for _, s := range all.GetSessions() {
 			mode := openparallaxv1.SessionMode_name[int32(s.GetMode())]
 			if s.GetMode() == openparallaxv1.SessionMode_SESSION_MODE_UNSPECIFIED {

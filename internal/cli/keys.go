@@ -180,18 +180,11 @@ func (c *keysCommand) revoke(cmd *cobra.Command, conn grpc.ClientConnInterface, 
 }
 
 func (c *keysCommand) list(cmd *cobra.Command, conn grpc.ClientConnInterface, args []string) error {
-	all := new(capgatepb.ListKeysResponse)
-	err := pages(func(token string) (string, error) {
-		page, err := capgatepb.NewTenantsClient(conn).ListKeys(cmd.Context(),
-			&capgatepb.ListKeysRequest{TenantId: args[0], PageSize: 1000, PageToken: token})
-		all.Keys = append(all.Keys, page.GetKeys()...)
-		return page.GetNextPageToken(), err
-	})
+	all, err := everyPage(cmd, capgatepb.NewTenantsClient(conn).ListKeys,
+		&capgatepb.ListKeysRequest{TenantId: args[0], PageSize: 1000})
 	return c.result(all, err, func(w io.Writer) {
-		t := newTable("ID", "NAME", "STATE", "SCOPES", "ASSERTS", "ENDS", "REPLACED BY", "SOURCE", "AGE", "CREATED BY")
-		t.none = "no keys"
-		t.on(c.out)
-		t.spare = []string{"SOURCE", "CREATED BY", "AGE", "REPLACED BY", "ASSERTS"}
+		t := newTable("ID", "NAME", "STATE", "SCOPES", "ASSERTS", "ENDS", "REPLACED BY", "SOURCE", "AGE", "CREATED BY").
+			on(c.out, "no keys", "SOURCE", "CREATED BY", "AGE", "REPLACED BY", "ASSERTS")
 		for _, k := range all.GetKeys() {
 			t.row(k.GetId(), k.GetName(), k.GetState(), strings.Join(k.GetScopes(), ","),
 				strings.Join(k.GetAsserts(), ","), ends(endOf(k)), k.GetReplacedBy(), k.GetSource(),

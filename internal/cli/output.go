@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,8 +12,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v4"
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/capgate/capgate/internal/lib/plainjson"
 	"github.com/capgate/capgate/internal/lib/restjson"
@@ -162,6 +165,32 @@ func pages(list func(token string) (next string, err error)) error {
 		}
 		token = next
 	}
+}
+
+// paged is a response with a page of a list.
+type paged interface {
+	proto.Message
+	GetNextPageToken() string
+}
+
+// everyPage returns a response with the objects of all pages of a list. It has no other lists.
+func everyPage[Q proto.Message, R paged](c *cobra.Command, list func(context.Context, Q, ...grpc.CallOption) (R, error),
+	request Q) (all R, err error) {
+	to := func(m proto.Message, field protoreflect.Name, v string) {
+		m.ProtoReflect().Set(m.ProtoReflect().Descriptor().Fields().ByName(field), protoreflect.ValueOfString(v))
+	}
+	all = all.ProtoReflect().New().Interface().(R) //nolint:forcetypeassert // New returns the same type
+	err = pages(func(token string) (string, error) {
+		to(request, "page_token", token)
+		one, err := list(c.Context(), request)
+		if err != nil {
+			return "", err
+		}
+		proto.Merge(all, one)
+		to(all, "next_page_token", "")
+		return one.GetNextPageToken(), nil
+	})
+	return all, err
 }
 
 // isTerminal reports whether w is a terminal.

@@ -124,10 +124,8 @@ func (c *policyCommand) list(cmd *cobra.Command, conn grpc.ClientConnInterface, 
 		return page.GetNextPageToken(), err
 	})
 	return c.result(all, err, func(w io.Writer) {
-		t := newTable("USER", "AGENT", "CAPABILITY", "TOOL", "POLICY", "AGE", "SET BY", "TENANT")
-		t.none = "no rules"
-		t.on(c.out)
-		t.spare = []string{"SET BY", "AGE"}
+		t := newTable("USER", "AGENT", "CAPABILITY", "TOOL", "POLICY", "AGE", "SET BY", "TENANT").
+			on(c.out, "no rules", "SET BY", "AGE")
 		for _, r := range all.GetPolicies() {
 			t.row(r.GetUser(), r.GetAgent(), r.GetCapability(), r.GetTool(), verdictOf(r), ageOf(r.GetUpdateTime()),
 				r.GetSetBy(), ruledTenant(r))
@@ -177,8 +175,7 @@ func (c *policyCommand) explain(cmd *cobra.Command, conn grpc.ClientConnInterfac
 			fmt.Fprintf(w, "candidate rules: %s, by %s\n", would, answer.GetCandidateLevel())
 		}
 		fmt.Fprintln(w)
-		t := newTable("LEVEL", "USER", "AGENT", "CAPABILITY", "TOOL", "POLICY")
-		t.on(c.out)
+		t := newTable("LEVEL", "USER", "AGENT", "CAPABILITY", "TOOL", "POLICY").on(c.out, "")
 		for _, l := range answer.GetLooks() {
 			says := orDash(l.GetPolicy())
 			if l.GetDecided() {

@@ -59,9 +59,7 @@ func (c *policyMatrix) print(w io.Writer, all *capgatepb.ListDecisionsResponse) 
 			columns = append(columns, untrusted.Word(by.String()))
 		}
 	}
-	t := newTable(columns...)
-	t.none = "no tools"
-	t.on(c.out)
+	t := newTable(columns...).on(c.out, "no tools")
 	for _, of := range byTool(all.GetDecisions()) {
 		row := make([]any, len(columns))
 		for i := range row {

@@ -183,8 +183,7 @@ func (p *probeReport) ask(ctx context.Context, c container.Client, m *manifest.M
 
 // print shows it to people, on the terminal that out is, if it is one.
 func (p *probeReport) print(w io.Writer, out any) {
-	t := newTable("DIALECT", "SERVICE", "HEALTH", "SAYS")
-	t.on(out)
+	t := newTable("DIALECT", "SERVICE", "HEALTH", "SAYS").on(out, "")
 	for _, d := range p.Dialects {
 		health := "no health RPC"
 		if d.HasHealth {
@@ -198,8 +197,7 @@ func (p *probeReport) print(w io.Writer, out any) {
 	if len(t.rows) > 1 {
 		t.print(w)
 	}
-	t = newTable("TOOL", "RECOMMENDED", "DESCRIPTION")
-	t.on(out)
+	t = newTable("TOOL", "RECOMMENDED", "DESCRIPTION").on(out, "")
 	for _, tool := range p.Tools {
 		t.row(tool.Name, tool.Policy, firstLine(tool.Description))
 	}

@@ -41,18 +41,11 @@ func (c *sessionsCommand) nameFlag(fs *pflag.FlagSet) {
 }
 
 func (c *sessionsCommand) list(cmd *cobra.Command, conn grpc.ClientConnInterface, _ []string) error {
-	all := new(capgatepb.ListSessionsResponse)
-	err := pages(func(token string) (string, error) {
-		page, err := capgatepb.NewOperatorsClient(conn).ListSessions(cmd.Context(),
-			&capgatepb.ListSessionsRequest{Query: c.query, PageSize: 500, PageToken: token})
-		all.Sessions, all.TotalSize = append(all.Sessions, page.GetSessions()...), page.GetTotalSize()
-		return page.GetNextPageToken(), err
-	})
+	all, err := everyPage(cmd, capgatepb.NewOperatorsClient(conn).ListSessions,
+		&capgatepb.ListSessionsRequest{Query: c.query, PageSize: 500})
 	return c.result(whole{all}, err, func(w io.Writer) {
-		t := newTable("ID", "NAME", "AT", "VIA", "TENANT", "AGE", "ENDS")
-		t.none = "no sessions"
-		t.on(c.out)
-		t.spare = []string{"VIA", "TENANT", "AGE"}
+		t := newTable("ID", "NAME", "AT", "VIA", "TENANT", "AGE", "ENDS").
+			on(c.out, "no sessions", "VIA", "TENANT", "AGE")
 		for _, s := range all.GetSessions() {
 			t.row(s.GetId(), s.GetName(), s.GetKind(), s.GetVia(), s.GetTenant(), ageOf(s.GetCreateTime()),
 				ends(s.GetExpireTime()))

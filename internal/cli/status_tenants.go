@@ -29,8 +29,7 @@ func printTenants(w io.Writer, all *capgatepb.ListUsageResponse, out any) {
 	fmt.Fprintf(w, "replica %s, redis %s, %s with limits\n\n", all.GetGateway().GetReplica(),
 		all.GetGateway().GetRedis(),
 		count(len(all.GetTenants()), "tenant"))
-	table := newTable("TENANT", "LIMIT", "APPLIES TO", "USED", "MAX", "HELD HERE")
-	table.on(out)
+	table := newTable("TENANT", "LIMIT", "APPLIES TO", "USED", "MAX", "HELD HERE").on(out, "")
 	for _, t := range all.GetTenants() {
 		name := untrusted.Beginning(t.GetTenant(), maxWhy)
 		if t.GetShadow() {

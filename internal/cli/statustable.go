@@ -16,10 +16,8 @@ const maxWhy = 160
 func printFleets(w io.Writer, all *capgatepb.ListFleetsResponse, now time.Time, out any) {
 	fmt.Fprintf(w, "replica %s, redis %s, %s\n\n", all.GetGateway().GetReplica(),
 		all.GetGateway().GetRedis(), count(int(all.GetTotalSize()), "fleet"))
-	t := newTable("CAPABILITY", "BACKEND", "STATE", "AGE", "IN FLIGHT", "LATENCY", "PROBED BY", "REASON")
-	t.none = "no backends"
-	t.on(out)
-	t.spare = []string{"PROBED BY", "LATENCY", "IN FLIGHT"}
+	t := newTable("CAPABILITY", "BACKEND", "STATE", "AGE", "IN FLIGHT", "LATENCY", "PROBED BY", "REASON").
+		on(out, "no backends", "PROBED BY", "LATENCY", "IN FLIGHT")
 	for _, f := range all.GetFleets() {
 		for _, x := range f.GetBackends() {
 			probed := x.GetProbedBy()

@@ -32,9 +32,10 @@ func (t *table) row(cells ...any) {
 	t.rows = append(t.rows, row)
 }
 
-// on makes the table one for the terminal that out is, if it is one.
-func (t *table) on(out any) {
-	t.color, t.width = colored(out), widthOf(out)
+// on makes the table one for the terminal that out is, if it is one. none and spare are fields of the table.
+func (t *table) on(out any, none string, spare ...string) *table {
+	t.color, t.width, t.none, t.spare = colored(out), widthOf(out), none, spare
+	return t
 }
 
 // print writes the table. The last column may be ragged.

@@ -166,10 +166,8 @@ func (c *tenantsCommand) list(cmd *cobra.Command, conn grpc.ClientConnInterface,
 		return page.GetNextPageToken(), err
 	})
 	return c.result(all, err, func(w io.Writer) {
-		table := newTable("TENANT", "NAME", "CAPABILITIES", "MAY CALL", "SOURCE", "CHANGED", "CHANGED BY")
-		table.none = "no tenants"
-		table.on(c.out)
-		table.spare = []string{"CHANGED BY", "CHANGED", "SOURCE"}
+		table := newTable("TENANT", "NAME", "CAPABILITIES", "MAY CALL", "SOURCE", "CHANGED", "CHANGED BY").
+			on(c.out, "no tenants", "CHANGED BY", "CHANGED", "SOURCE")
 		for _, t := range all.GetTenants() {
 			table.row(t.GetId(), t.GetName(), strings.Join(t.GetCapabilities(), ","), mayCall(t), t.GetSource(),
 				ageOf(t.GetUpdateTime()), t.GetUpdatedBy())

@@ -28,8 +28,7 @@ func (c *tenantsCommand) usage(cmd *cobra.Command, conn grpc.ClientConnInterface
 			fmt.Fprintf(w, "no limit of %s was used in the last %s\n", args[0], count(int(c.days), "day"))
 			return
 		}
-		table := newTable("DATE", "LIMIT", "APPLIES TO", "USED", "MAX", "SHARE")
-		table.on(c.out)
+		table := newTable("DATE", "LIMIT", "APPLIES TO", "USED", "MAX", "SHARE").on(c.out, "")
 		for _, u := range all.GetDays() {
 			table.row(u.GetDate(), u.GetLimit(), limitOf(&capgatepb.LimitInUse{Per: u.GetPer(),
 				Capability: u.GetCapability(), Tool: u.GetTool()}), fmt.Sprintf("%.0f", u.GetUsed()),

@@ -67,18 +67,11 @@ func (c *toolsetsCommand) changedFlag(fs *pflag.FlagSet) {
 }
 
 func (c *toolsetsCommand) list(cmd *cobra.Command, conn grpc.ClientConnInterface, _ []string) error {
-	all := new(capgatepb.ListToolsetsResponse)
-	err := pages(func(token string) (string, error) {
-		page, err := capgatepb.NewToolsetsClient(conn).ListToolsets(cmd.Context(),
-			&capgatepb.ListToolsetsRequest{Tenant: c.tenant, Changed: c.changed, PageSize: 1000, PageToken: token})
-		all.Toolsets, all.TotalSize = append(all.Toolsets, page.GetToolsets()...), page.GetTotalSize()
-		return page.GetNextPageToken(), err
-	})
+	all, err := everyPage(cmd, capgatepb.NewToolsetsClient(conn).ListToolsets,
+		&capgatepb.ListToolsetsRequest{Tenant: c.tenant, Changed: c.changed, PageSize: 1000})
 	return c.result(all, err, func(w io.Writer) {
-		t := newTable("NAME", "ENTRIES", "CHANGED", "GROUPS", "SOURCE", "AGE", "SET BY", "TENANT")
-		t.none = "no toolsets"
-		t.on(c.out)
-		t.spare = []string{"SET BY", "AGE", "GROUPS"}
+		t := newTable("NAME", "ENTRIES", "CHANGED", "GROUPS", "SOURCE", "AGE", "SET BY", "TENANT").
+			on(c.out, "no toolsets", "SET BY", "AGE", "GROUPS")
 		for _, s := range all.GetToolsets() {
 			t.row(s.GetName(), len(s.GetTools()), s.GetChangedCount(), strings.Join(s.GetGroups(), " "), s.GetSource(),
 				ageOf(s.GetUpdateTime()), s.GetSetBy(), orAny(ownersOf(s)))
@@ -104,9 +97,7 @@ func (c *toolsetsCommand) print(w io.Writer, s *capgatepb.Toolset) {
 		{"tenant", orAny(ownersOf(s))}, {"groups", orAny(strings.Join(s.GetGroups(), " "))},
 		{"set by", orDash(s.GetSetBy())}, {"set", ageOf(s.GetUpdateTime())}}...)
 	fmt.Fprintln(w)
-	t := newTable("CAPABILITY", "TOOL", "NAME", "FIXED", "STATE", "DESCRIPTION")
-	t.on(c.out)
-	t.spare = []string{"DESCRIPTION"}
+	t := newTable("CAPABILITY", "TOOL", "NAME", "FIXED", "STATE", "DESCRIPTION").on(c.out, "", "DESCRIPTION")
 	for _, e := range s.GetTools() {
 		t.row(e.GetCapability(), e.GetTool(), e.GetName(), strings.Join(e.GetFixed(), " "), e.GetState(),
 			untrusted.Beginning(e.GetDescription(), 60))

@@ -302,8 +302,7 @@ func (v *verifyCommand) print(found verify.Report) error {
 		}
 	}
 	if err := v.data(all, func(w io.Writer) {
-		t := newTable("RESULT", "GUARANTEE", "WHY")
-		t.on(v.out)
+		t := newTable("RESULT", "GUARANTEE", "WHY").on(v.out, "")
 		for _, c := range found.Checks {
 			t.row(c.Result, c.Guarantee, c.Why)
 		}

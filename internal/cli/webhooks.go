@@ -62,9 +62,8 @@ func (c *webhooksCommand) list(cmd *cobra.Command, conn grpc.ClientConnInterface
 			fmt.Fprintln(w, "no dead letters: "+to)
 			return
 		}
-		t := newTable("ID", "DESTINATION", "EVENT", "APPROVAL", "DIED", "ATTEMPTS", "REASON", "TENANT")
-		t.on(c.out)
-		t.spare = []string{"APPROVAL", "TENANT", "ATTEMPTS", "EVENT"}
+		t := newTable("ID", "DESTINATION", "EVENT", "APPROVAL", "DIED", "ATTEMPTS", "REASON", "TENANT").
+			on(c.out, "", "APPROVAL", "TENANT", "ATTEMPTS", "EVENT")
 		for _, l := range all.GetDead() {
 			t.row(l.GetId(), l.GetDestination(), l.GetType(), l.GetApproval(), ageOf(l.GetDied()), l.GetAttempts(),
 				untrusted.Beginning(l.GetError(), maxWhy), l.GetTenant())
