@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"regexp"
+	"slices"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -14,15 +15,15 @@ import (
 	"github.com/capgate/capgate/internal/lib/strictjson"
 )
 
-// decode converts a client's message to protobuf.
-func (t *target) decode(msg []byte) ([]byte, error) {
+// decode converts a client's message to protobuf, and appends it.
+func (t *target) decode(to, msg []byte) ([]byte, error) {
 	if !t.json {
-		return msg, nil
+		return append(to, msg...), nil
 	}
 	if err := t.checkSchema(); err != nil {
 		return nil, err
 	}
-	if encoded, ok := t.decodeFlat(msg); ok {
+	if encoded, ok := t.decodeFlat(to, msg); ok {
 		return encoded, nil
 	}
 	in, err := empty(t.schema.Input())
@@ -40,7 +41,7 @@ func (t *target) decode(msg []byte) ([]byte, error) {
 		return nil, refused("REQUEST_MALFORMED", call.InvalidArgument,
 			"the message is not a %s in JSON%s", t.schema.Input().FullName(), placeOf(err))
 	}
-	encoded, err := proto.Marshal(in)
+	encoded, err := proto.MarshalOptions{}.MarshalAppend(to, in)
 	if err != nil {
 		return nil, refused("REQUEST_MALFORMED", call.InvalidArgument, "the message is not a %s in JSON",
 			t.schema.Input().FullName())
@@ -48,8 +49,8 @@ func (t *target) decode(msg []byte) ([]byte, error) {
 	return encoded, nil
 }
 
-// decodeFlat converts a message with a flat schema. ok is false if protojson has to read it.
-func (t *target) decodeFlat(msg []byte) (encoded []byte, ok bool) {
+// decodeFlat appends a message with a flat schema. ok is false if protojson has to read it.
+func (t *target) decodeFlat(to, msg []byte) (encoded []byte, ok bool) {
 	if t.in == nil {
 		return nil, false
 	}
@@ -58,7 +59,7 @@ func (t *target) decodeFlat(msg []byte) (encoded []byte, ok bool) {
 	if r.Read(msg, strictjson.Options{Keep: true, Depth: 1, Values: flatValues}) != nil {
 		return nil, false
 	}
-	return t.in.decode(r.Root(), len(msg))
+	return t.in.decode(slices.Grow(to, len(msg)), r.Root())
 }
 
 // undecoded returns the error of a message that is no strict JSON, or that takes too much memory.
@@ -76,16 +77,16 @@ func undecoded(err error) error {
 // jsonCopies is the number of copies of a message while it is converted to JSON, besides the message itself.
 const jsonCopies = 3
 
-// encode converts protobuf to the client's encoding. The longest message is charged: the previous message was written
-// before the next one is converted.
-func (t *target) encode(ctx context.Context, msg []byte) ([]byte, error) {
+// encode converts protobuf to the client's encoding. JSON may use the memory of to. The longest message is charged: the
+// previous message was written before the next one is converted.
+func (t *target) encode(ctx context.Context, to, msg []byte) ([]byte, error) {
 	if !t.json {
 		return msg, nil
 	}
 	if err := t.results.Hold(ctx, jsonCopies*len(msg)); err != nil {
 		return nil, err
 	}
-	if text, ok := t.out.encode(msg); ok {
+	if text, ok := t.out.encode(to[:0], msg); ok {
 		return text, nil
 	}
 	out, err := empty(t.schema.Output())

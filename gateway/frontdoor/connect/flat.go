@@ -3,6 +3,7 @@ package connect
 import (
 	"bytes"
 	"encoding/base64"
+	"slices"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -69,8 +70,8 @@ func flatOf(d protoreflect.MessageDescriptor) *flat {
 	return f
 }
 
-// decode returns the message of a JSON text. ok is false if protojson has to read it.
-func (f *flat) decode(root strictjson.Value, size int) (msg []byte, ok bool) {
+// decode appends the message of a JSON text. ok is false if protojson has to read it.
+func (f *flat) decode(msg []byte, root strictjson.Value) (_ []byte, ok bool) {
 	if f == nil || root.Kind() != strictjson.Object {
 		return nil, false
 	}
@@ -83,7 +84,6 @@ func (f *flat) decode(root strictjson.Value, size int) (msg []byte, ok bool) {
 		}
 		found[i], has[i] = v, true
 	}
-	msg = make([]byte, 0, size)
 	for i := range f.fields {
 		if !has[i] {
 			continue
@@ -142,8 +142,8 @@ func appendBase64(msg, text []byte) (_ []byte, ok bool) {
 	return msg, err == nil && n > 0 && len(msg)-begin == n // line breaks are skipped
 }
 
-// encode returns the JSON text of a message. ok is false if protojson has to convert it.
-func (f *flat) encode(msg []byte) (text []byte, ok bool) {
+// encode appends the JSON text of a message. ok is false if protojson has to convert it.
+func (f *flat) encode(text, msg []byte) (_ []byte, ok bool) {
 	if f == nil {
 		return nil, false
 	}
@@ -163,7 +163,7 @@ func (f *flat) encode(msg []byte) (text []byte, ok bool) {
 		}
 		msg = msg[n:]
 	}
-	return f.write(&found), true
+	return f.write(text, &found), true
 }
 
 // take returns the value at the beginning of a message, and its length. A negative length means that protojson has to
@@ -183,19 +183,20 @@ func (f *flatField) take(msg []byte) (value []byte, n int) {
 	return value, n
 }
 
-// write returns the JSON text of the values of all fields.
-func (f *flat) write(values *[maxFlat][]byte) []byte {
+// write appends the JSON text of the values of all fields.
+func (f *flat) write(text []byte, values *[maxFlat][]byte) []byte {
 	size := 2
 	for i := range f.fields {
 		size += len(f.fields[i].names[0]) + len(`"":"",`) + base64.StdEncoding.EncodedLen(len(values[i]))
 	}
-	text := append(make([]byte, 0, size), '{')
+	text = append(slices.Grow(text, size), '{')
+	begin := len(text)
 	for i := range f.fields {
 		field, value := &f.fields[i], values[i]
 		if len(value) == 0 {
 			continue
 		}
-		if len(text) > 1 {
+		if len(text) > begin {
 			text = append(text, ',')
 		}
 		text = append(append(append(text, '"'), field.names[0]...), '"', ':')

@@ -29,7 +29,7 @@ func decodedFlat(f *flat, text []byte) ([]byte, bool) {
 	if r.Read(text, strictjson.Options{Keep: true, Depth: 1, Values: flatValues}) != nil {
 		return nil, false
 	}
-	return f.decode(r.Root(), len(text))
+	return f.decode(nil, r.Root())
 }
 
 // TestFlatRequests: usual requests need no protojson, and become what it makes of them.
@@ -88,7 +88,7 @@ func TestFlatResponses(t *testing.T) {
 	for _, m := range messages {
 		msg, err := proto.Marshal(m)
 		check.Must(t, err)
-		got, ok := flatFor(t, m).encode(msg)
+		got, ok := flatFor(t, m).encode(nil, msg)
 		want, err := protojson.Marshal(m)
 		check.Must(t, err)
 		if !ok || !equalJSON(t, got, want) {
@@ -98,11 +98,11 @@ func TestFlatResponses(t *testing.T) {
 	for name, msg := range map[string]string{"unknown": "\x18\x01", "twice": "\x12\x01a\x12\x01b",
 		"cut off":   "\x12\x02a",
 		"not UTF-8": "\x12\x01\xff", "of another type": "\x10\x01", "no tag": "\x80"} {
-		if text, ok := flatFor(t, &docpb.InvokeResponse{}).encode([]byte(msg)); ok {
+		if text, ok := flatFor(t, &docpb.InvokeResponse{}).encode(nil, []byte(msg)); ok {
 			t.Errorf("%s: %s", name, text)
 		}
 	}
-	if text, ok := flatFor(t, &docpb.HealthResponse{}).encode([]byte("\x08\x00")); !ok || string(text) != "{}" {
+	if text, ok := flatFor(t, &docpb.HealthResponse{}).encode(nil, []byte("\x08\x00")); !ok || string(text) != "{}" {
 		t.Errorf("false is %s, %v", text, ok)
 	}
 }
@@ -128,7 +128,7 @@ func FuzzFlat(f *testing.F) {
 				t.Errorf("%q: %x, want %x, %v", in, got, want, err)
 			}
 		}
-		if got, ok := flatFor(t, &docpb.InvokeResponse{}).encode(in); ok {
+		if got, ok := flatFor(t, &docpb.InvokeResponse{}).encode(nil, in); ok {
 			var m docpb.InvokeResponse
 			check.Must(t, proto.Unmarshal(in, &m))
 			if want, err := protojson.Marshal(&m); err != nil || !equalJSON(t, got, want) {
@@ -150,7 +150,7 @@ func BenchmarkFlat(b *testing.B) {
 			if _, ok := decodedFlat(request, in); !ok {
 				b.Fatal("an unusual request")
 			}
-			_, _ = response.encode(out)
+			_, _ = response.encode(nil, out)
 		}
 	})
 	b.Run("protojson", func(b *testing.B) {

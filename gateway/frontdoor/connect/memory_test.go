@@ -19,6 +19,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
 	"github.com/capgate/capgate/gateway/frontdoor/request"
+	"github.com/capgate/capgate/gateway/frontdoor/unary"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/fairshare"
@@ -97,13 +98,46 @@ func TestDecodedMemoryIsCharged(t *testing.T) {
 		behindBudget(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			to := targetOf(r)
 			to.body = &heldBody{held: bodybudget.FromContext(r.Context())}
-			_, err := to.decode([]byte(text))
+			_, err := to.decode(nil, []byte(text))
 			if got = reasonIn(err); err != nil && got == "" {
 				got = err.Error()
 			}
 		}), pool, post(docpb.Capability_Invoke_FullMethodName, "application/json", strings.NewReader("{}")))
 		if got != test.want || pool.Used() != 0 {
 			t.Errorf("%s: %q, not %q; %d bytes are charged", name, got, test.want, pool.Used())
+		}
+	}
+}
+
+// TestJSONUsesTheMemoryOfTheCall: messages of a call are converted in its own memory, and Clear overwrites them, also
+// those of a request that is rejected.
+func TestJSONUsesTheMemoryOfTheCall(t *testing.T) {
+	t.Parallel()
+	reply, err := proto.Marshal(&docpb.InvokeResponse{ResultJson: []byte("{}")})
+	check.Must(t, err)
+	for text, ok := range map[string]bool{
+		`{"toolName":"t","argsJson":"c2VjcmV0"}`: true, `{"toolName":"secret","argsJson":"="}`: false,
+	} {
+		c := &unary.Call{Body: make([]byte, 0, mib), Message: make([]byte, 0, mib)}
+		body, msg := c.Body[:mib], c.Message[:mib]
+		c.Body = append(c.Body, text...)
+		r := post(docpb.Capability_Invoke_FullMethodName, "application/json", nil)
+		to, w := targetOf(r), httptest.NewRecorder()
+		to.body = &heldBody{held: bodybudget.FromContext(r.Context())}
+		to.in, to.out = flatFor(t, &docpb.InvokeRequest{}), flatFor(t, &docpb.InvokeResponse{})
+		if err := to.request(c, r.Header, c.Body); ok != (err == nil) || !bytes.Contains(msg, []byte("secret")) {
+			t.Fatalf("%s: %v; the call is %q", text, err, msg[:100])
+		}
+		c.Response.Message = reply
+		if failed := to.respond(w, r, c, mib); failed != nil || &c.Body[0] != &body[0] {
+			t.Errorf("%s: %v, or other memory", text, failed)
+		}
+		if got := w.Body.String(); got != `{"resultJson":"e30="}` {
+			t.Errorf("%s: %s", text, got)
+		}
+		c.Clear()
+		if len(bytes.Trim(body, "\x00"))+len(bytes.Trim(msg, "\x00")) > 0 {
+			t.Errorf("%s: %q and %q remain", text, bytes.Trim(body, "\x00"), bytes.Trim(msg, "\x00"))
 		}
 	}
 }

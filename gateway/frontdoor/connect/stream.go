@@ -115,7 +115,10 @@ func (t *target) next(ctx context.Context, in *frames) ([]byte, error) {
 	if err != nil {
 		return nil, t.unread(ctx, err)
 	}
-	return t.decode(msg)
+	if !t.json {
+		return msg, nil
+	}
+	return t.decode(nil, msg)
 }
 
 // send sends the messages of a request until their end, or that of the call. msg and err are the first message.
@@ -157,7 +160,7 @@ func (t *target) receive(ctx context.Context, out *reply, s Stream) {
 			_ = out.end(failureOf(err, call.Sent), s.TrailerFields())
 			return
 		}
-		text, err := t.encode(ctx, msg)
+		text, err := t.encode(ctx, nil, msg)
 		if err != nil {
 			_ = out.end(failureOf(err, call.Sent), nil)
 			return

@@ -78,12 +78,13 @@ func (t *target) request(c *unary.Call, from http.Header, msg []byte) error {
 	if err := eachMetadata(from, c.Add); err != nil {
 		return err
 	}
-	msg, err := t.decode(msg)
+	to := c.Begin()
+	msg, err := t.decode(to, msg)
 	if err != nil {
-		return err
+		msg = to[:cap(to)] // Clear overwrites what was decoded
 	}
-	c.Message = append(c.Begin(), msg...)
-	return nil
+	c.Message = msg
+	return err
 }
 
 func (h *Handler) call(ctx context.Context, t *target, c *unary.Call) {
@@ -91,21 +92,25 @@ func (h *Handler) call(ctx context.Context, t *target, c *unary.Call) {
 	h.calls.Unary(ctx, &c.Request, c.Message, &c.Response)
 }
 
-// result returns the message of the response to a call in the client's encoding, or the error of the call. The message
-// of a backend has at most most bytes.
-func (t *target) result(ctx context.Context, a *relay.Response, most int) ([]byte, error) {
+// result returns the message of the response to a call in the client's encoding, or the error of the call. JSON may
+// use the memory of to. The message of a backend has at most most bytes.
+func (t *target) result(ctx context.Context, to []byte, a *relay.Response, most int) ([]byte, error) {
 	var held request.Growing
 	msg, err := localgrpc.Message(a, most, func(n int) error { return held.Hold(ctx, n) })
 	if err != nil {
 		return nil, err
 	}
-	return t.encode(ctx, msg)
+	return t.encode(ctx, to, msg)
 }
 
 // respond writes the response to a call, or returns its error.
 func (t *target) respond(w http.ResponseWriter, r *http.Request, c *unary.Call, most int) *failure {
 	a := &c.Response
-	msg, err := t.result(r.Context(), a, most)
+	clear(c.Body) // no longer needed
+	msg, err := t.result(r.Context(), c.Body, a, most)
+	if err == nil && t.json {
+		c.Body = msg
+	}
 	if err == nil && t.packs && len(msg) >= compressFrom {
 		err = request.HoldResult(r.Context(), len(msg))
 	}
@@ -169,7 +174,7 @@ func (h *Handler) readOne(c *unary.Call, r *http.Request, t *target) ([]byte, er
 
 // respondWeb writes the response to a call. The error means that the client has disconnected.
 func (t *target) respondWeb(ctx context.Context, a *reply, from *relay.Response, most int) error {
-	msg, err := t.result(ctx, from, most)
+	msg, err := t.result(ctx, nil, from, most)
 	if err == nil || len(from.Header) > 0 {
 		a.begin(from.Header)
 	}
