@@ -86,7 +86,7 @@ func addModes(fs *flag.FlagSet, o *options) {
 	fs.BoolVar(&o.redis, "redis", false,
 		"measure the load of Redis by calls, and the effect of Redis faults on calls, instead of the scenarios")
 	fs.StringVar(&o.profiles, "profiles", "",
-		"`directory` for CPU profiles of capgate under calls of all kinds, instead of the scenarios; with "+
+		"`directory` for CPU profiles of capgate under the calls of the scenarios, which are not measured; with "+
 			"--neighbour, for execution traces of capgate beside the floods")
 }
 

@@ -19,9 +19,10 @@ type profiling struct {
 	cfg  load.Config
 }
 
-// profilings returns the calls under which a peer is profiled: only gRPC for the peer with everything on.
+// profilings returns the calls of the chosen scenarios under which a peer is profiled: only gRPC for the peer with
+// everything on.
 func profilings(o options, s peers.Spec) (all []profiling) {
-	for _, of := range scenarios(o.idle) {
+	for _, of := range o.scenarios {
 		switch of.name {
 		case "unary-saturated", "unary-paced", "unary-headers", "chunks-paced", "bursts":
 			all = append(all, profiling{of.name, of.cfg})
@@ -30,7 +31,7 @@ func profilings(o options, s peers.Spec) (all []profiling) {
 	if s.On {
 		return all
 	}
-	for _, of := range scenarios(o.idle) {
+	for _, of := range o.scenarios {
 		if of.kind != "" && of.by == "" {
 			all = append(all, profiling{of.name, of.load(s.Name)})
 		}
