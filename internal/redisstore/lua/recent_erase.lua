@@ -10,7 +10,7 @@ for i = 1, 2 do
   while true do
     local some = oldest(flow, 1000)
     if #some == 0 then break end
-    forget(some)
+    forget(flow, some)
   end
   redis.call('ZREM', flows, flow)
 end

@@ -44,7 +44,7 @@ if n > 0 then
     if not flow then break end
     local drop = math.min(over, math.max(1, tonumber(top[2]) - tonumber(top[4] or 0)), 1000)
     local some = oldest(flow, drop)
-    if #some > 0 then forget(some) end
+    if #some > 0 then forget(flow, some) end
     local left = tonumber(redis.call('ZINCRBY', flows, -#some, flow))
     if #some < drop or left <= 0 then redis.call('ZREM', flows, flow) end
     over = over - #some
