@@ -103,19 +103,30 @@ func resolve(from *clientaddr.Resolver, p *relay.Peer, r Headers, scratch []byte
 		return netip.Addr{}
 	}
 	d.Told = true
-	d.Proto, _ = r.Header(clientaddr.XForwardedProto)
-	d.Host, _ = r.Header(clientaddr.XForwardedHost)
-	d.Port, _ = r.Header(clientaddr.XForwardedPort)
+	d.Proto = forwarded(r, clientaddr.XForwardedProto)
+	d.Host = forwarded(r, clientaddr.XForwardedHost)
+	d.Port = forwarded(r, clientaddr.XForwardedPort)
 	if other = from.Client(c.addr, filter.View(r.AppendHeader(scratch, from.Header()))); other == c.addr {
 		return netip.Addr{}
 	}
 	return other
 }
 
+// maxForwarded is the maximum length of a value that is forwarded, in bytes. A name of a host has at most 255.
+const maxForwarded = 1024
+
+func forwarded(r Headers, name string) string {
+	if v, _ := r.Header(name); len(v) <= maxForwarded {
+		return v
+	}
+	return ""
+}
+
 // maxAddr is the maximum length of an IP address.
 const maxAddr = len("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff")
 
-// Set sets the client of a call. Its strings, except the address, are parts of the headers.
+// Set sets the client of a call. Its strings outlive the headers: a call with an idempotency key continues after its
+// client has left, and its attempts send them.
 func Set(from *clientaddr.Resolver, s *relay.Stream, t *filter.Call) {
 	p := s.Peer()
 	if p.Internal {
@@ -125,6 +136,13 @@ func Set(from *clientaddr.Resolver, s *relay.Stream, t *filter.Call) {
 		var text [maxAddr]byte
 		t.Client.Address = t.Keep(filter.View(other.AppendTo(text[:0])))
 	}
+	keep(t)
+}
+
+// keep copies the details of a call out of the request's headers.
+func keep(t *filter.Call) {
+	d := &t.Details
+	d.Proto, d.Host, d.Port = t.Keep(d.Proto), t.Keep(d.Host), t.Keep(d.Port)
 }
 
 // Resolve returns the client of an HTTP request. Its strings outlive the headers.
