@@ -95,6 +95,7 @@ func (Filter) picked(c *filter.Call, s *State, r *router.PermitResult) filter.St
 func (Filter) Done(c *filter.Call, s *State, r *filter.Result) {
 	if s.wait != nil {
 		s.wait.waiter.Cancel()
+		s.wait = nil
 	}
 	switch {
 	case r.Unsent != nil:
