@@ -152,7 +152,7 @@ func (c *clientEnd) open() {
 	if p := c.request.Parent.end; p != nil && p.group != nil {
 		s.chargeTo(p.group)
 	}
-	if s.headSize > cfg.HTTP2.MaxHeaderList || !s.checkRequest() || !s.grpc {
+	if int(s.headSize) > cfg.HTTP2.MaxHeaderList || !s.checkRequest() || !s.grpc {
 		s.result.Code = codeInternal
 		s.finish()
 		return

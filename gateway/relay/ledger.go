@@ -48,9 +48,12 @@ const spareSteps = 4
 // streamCost is the fixed cost of a stream, in bytes: the Stream and its Value.
 const streamCost = 2 << 10
 
-// lastingBytes is the additional cost of a response without a goroutine, in bytes: the request, and the state of what
-// writes the response.
-const lastingBytes = 14 << 10
+// Additional cost of a response without a goroutine, in bytes.
+const (
+	lastingBytes = 14 << 10 // the request with headers of freeHeaders, and the state of what writes the response
+	freeHeaders  = 2 << 10
+	headerBytes  = 128 // for a header field in an http.Header, besides its name and value
+)
 
 // add adds n bytes to what is held, or returns false if there is no room. A negative n always succeeds.
 func (l *ledger) add(n int64) bool {
@@ -182,7 +185,7 @@ func (s *Stream) recount() bool {
 	if s.ledger == nil {
 		return true
 	}
-	n := int64(streamCost + s.headSize + s.inside + cap(s.up.queue.buf) + cap(s.down.queue.buf))
+	n := int64(streamCost + int(s.headSize) + s.inside + cap(s.up.queue.buf) + cap(s.down.queue.buf))
 	if !s.grpc {
 		n += int64(s.handlerBytes() + (accept.HeaderCopies-1)*s.headSize)
 	}
@@ -197,9 +200,9 @@ func (s *Stream) recount() bool {
 }
 
 // handlerBytes returns the cost of the http.Handler for the stream, in bytes.
-func (s *Stream) handlerBytes() int {
-	if e, ok := s.up.transport.(*webEnd); ok && e.lasts {
-		return lastingBytes
+func (s *Stream) handlerBytes() int32 {
+	if s.lasting != 0 {
+		return s.lasting
 	}
 	return accept.RequestBytes
 }

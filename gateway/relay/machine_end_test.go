@@ -278,7 +278,7 @@ func (m *machine) balance() {
 			waits := s.down.queue.len()
 			if h == &s.down {
 				waits = s.up.queue.len() - s.early
-				held += int64(s.down.queue.len() + s.up.queue.len() + s.headSize + s.inside)
+				held += int64(s.down.queue.len() + s.up.queue.len() + int(s.headSize) + s.inside)
 				if s.replay {
 					held += int64(s.up.queue.off)
 				}
@@ -287,7 +287,7 @@ func (m *machine) balance() {
 				m.t.Fatal("a stream that waits for the end of its request holds headers, and nobody is charged for " +
 					"them")
 			}
-			if want := int64(streamCost + s.headSize + s.inside + cap(s.down.queue.buf) +
+			if want := int64(streamCost + int(s.headSize) + s.inside + cap(s.down.queue.buf) +
 				cap(s.up.queue.buf)); s.grpc && s.ledger != nil && s.charged != want && !m.lenient {
 				m.t.Fatalf("%d bytes are charged, not %d", s.charged, want)
 			}

@@ -159,11 +159,11 @@ func (m *machine) balanceLocals() (held int64) {
 	m.sh.locals.each(func(c *clientEnd) {
 		count++
 		s := c.half.stream
-		held += int64(s.down.queue.len() + s.up.queue.len() + s.headSize + s.inside)
+		held += int64(s.down.queue.len() + s.up.queue.len() + int(s.headSize) + s.inside)
 		if s.replay {
 			held += int64(s.up.queue.off)
 		}
-		want := streamCost + s.headSize + s.inside + cap(s.down.queue.buf) + cap(s.up.queue.buf)
+		want := streamCost + int(s.headSize) + s.inside + cap(s.down.queue.buf) + cap(s.up.queue.buf)
 		if s.ledger != nil && s.charged != int64(want) && !m.lenient {
 			m.t.Fatalf("%d bytes are charged, not %d", s.charged, want)
 		}

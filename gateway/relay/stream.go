@@ -40,7 +40,8 @@ type Stream struct {
 	charges   *Group   // group of the ledger; nil means the client's
 	charged   int64    // to the ledger
 	limit     *limiter // nil means nothing is counted
-	headSize  int      // bytes of head counted for the connection and the shard
+	headSize  int32    // bytes of head counted for the connection and the shard
+	lasting   int32    // cost of a response that outlives its http.Handler; 0 means that it does not
 	inside    int      // bytes in buffers of local ends
 	held      int      // bytes in the queues and local ends, as counted for the connection and the shard
 	early     int      // bytes in up.queue that were already replenished for the client
@@ -180,11 +181,11 @@ func (s *Stream) expire() {
 // open attaches a new stream to its client's connection, or local end.
 func (s *Stream) open(c client, p *Peer, id uint32, window int, head *hpack.List, end bool) {
 	s.phase = deciding
-	s.requestHead, s.replay, s.headSize = s.sh.newRequest(head), true, head.Size()
+	s.requestHead, s.replay, s.headSize = s.sh.newRequest(head), true, int32(head.Size())
 	s.sh.buffered += int64(s.headSize)
 	s.began, s.peer, s.client = time.Duration(s.sh.now), p, c
 	s.down.join(c, id, window)
-	s.down.state.heads += s.headSize
+	s.down.state.heads += head.Size()
 	s.down.gotEnd, s.up.queueEnd = end, end
 }
 

@@ -111,7 +111,7 @@ func (s *Stream) requestTrailers(list *hpack.List, end, tooLong bool) {
 		return
 	}
 	s.follow = s.sh.keepScratch()
-	s.headSize += s.follow.Size()
+	s.headSize += int32(s.follow.Size())
 	s.down.state.heads += s.follow.Size()
 	s.sh.buffered += int64(s.follow.Size())
 	if !s.recount() {
@@ -150,7 +150,7 @@ func (s *Stream) forgetHead() {
 	if s.headSize == 0 {
 		return
 	}
-	s.down.state.heads -= s.headSize
+	s.down.state.heads -= int(s.headSize)
 	s.sh.buffered -= int64(s.headSize)
 	s.headSize = 0
 	s.recount()

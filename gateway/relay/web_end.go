@@ -30,8 +30,8 @@ type webEnd struct {
 	target                  url.URL
 
 	// Guarded by the shard's lock.
-	begun bool // the request's headers were received
-	lasts bool // the response has outlived its handler
+	begun   bool  // the request's headers were received
+	headers int32 // cost of the request's headers and trailers as kept for the handler, in bytes
 
 	// Guarded by mu.
 	requestEnd bool // END_STREAM was received
@@ -148,9 +148,11 @@ func (e *webEnd) act() {
 	}
 	a, lasts := e.currentReply()
 	s := h.stream
-	if lasts && !e.lasts {
-		e.lasts, s.Value = true, nil
-		s.recount()
+	if lasts && s.lasting == 0 {
+		s.lasting, s.Value = lastingBytes+max(e.headers-freeHeaders, 0), nil
+		if !s.recount() {
+			s.fail(AccountExceeded)
+		}
 	}
 	for i := range a.early {
 		if e.half == h && !s.started {
@@ -214,7 +216,7 @@ func (e *webEnd) block(h *half, list *hpack.List, end bool) {
 	if !e.begun {
 		e.begun, e.complete = true, end
 		e.keep(list)
-	} else if trailer := keepAll(list, nil); validTrailers(trailer) {
+	} else if trailer := e.keepAll(list, nil); validTrailers(trailer) {
 		e.mu.Lock()
 		e.trailer = trailer
 		e.mu.Unlock()

@@ -1,8 +1,11 @@
 package relay_test
 
 import (
+	"bytes"
 	"io"
 	"net/http"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
@@ -18,8 +21,8 @@ type outlived struct {
 	gone chan struct{}
 }
 
-// outlive makes a request whose response outlives its handler, and returns both.
-func (w *webRelay) outlive() (*rawhttp2.Conn, *outlived) {
+// outlive makes a request whose response outlives its handler, and returns both. header has names and values in turn.
+func (w *webRelay) outlive(header ...string) (*rawhttp2.Conn, *outlived) {
 	w.t.Helper()
 	all := make(chan *outlived, 1)
 	w.handlers <- func(rw http.ResponseWriter, r *http.Request) {
@@ -29,7 +32,7 @@ func (w *webRelay) outlive() (*rawhttp2.Conn, *outlived) {
 		o.end = sync.OnceFunc(relay.Outlive(r.Context(), func() { close(o.gone) }))
 		all <- o
 	}
-	c := w.raw("GET", true)
+	c := w.raw("GET", true, header...)
 	o := check.Received(w.t, all, "the handler")
 	check.Received(w.t, w.left, "the end of the handler")
 	check.Cleanup(w.t, o.end) // otherwise the relay would not close after a failure
@@ -57,7 +60,7 @@ func TestOutlive(t *testing.T) {
 	w.atRest(1)
 
 	c, o := w.outlive()
-	check.Holds(t, "the lower cost", func() bool { return w.held.held.Load() <= cost-16<<10 })
+	check.Holds(t, "the lower cost", func() bool { return w.held.held.Load() <= cost-12<<10 })
 	for range 2 {
 		_, err := io.WriteString(o, "more ")
 		check.Must(t, err)
@@ -78,6 +81,44 @@ func TestOutlive(t *testing.T) {
 	}
 	check.Must(t, c.Close())
 	w.atRest(0)
+}
+
+// TestOutliveCharges: a response that has outlived its handler is charged for the headers of its request, which it
+// holds. The charge does not rise when it ends.
+func TestOutliveCharges(t *testing.T) {
+	t.Parallel()
+	w := newWebRelay(t, relay.Config{})
+	const size, chunk = 48 << 10, 4 << 10
+	var header []string
+	for i := range size / chunk {
+		header = append(header, "x-"+strconv.Itoa(i), strings.Repeat("x", chunk))
+	}
+	var cost [2]int64
+	for i, header := range [][]string{nil, header} {
+		c, o := w.outlive(header...)
+		for range 2 { // when the client gets the second, the response has long outlived its handler
+			_, err := io.WriteString(o, "more.")
+			check.Must(t, err)
+			check.Must(t, http.NewResponseController(o.ResponseWriter).Flush())
+			_, err = c.Wait(func(f rawhttp2.Frame) bool {
+				return f.Type == rawhttp2.TypeData && bytes.HasSuffix(f.Payload, []byte("."))
+			})
+			check.Must(t, err)
+		}
+		cost[i] = w.held.held.Load()
+		w.held.most.Store(cost[i])
+		o.end()
+		_, err := c.WaitResponse(1)
+		check.Must(t, err)
+		if most := w.held.most.Load(); most > cost[i] {
+			t.Errorf("with %d headers: %d bytes were charged, and %d at the end", len(header)/2, cost[i], most)
+		}
+		check.Must(t, c.Close())
+		w.atRest(0)
+	}
+	if more := cost[1] - cost[0]; more < size*3/4 {
+		t.Errorf("headers of %d bytes cost %d", size, more)
+	}
 }
 
 // TestOutliveGone: what writes a response that outlives its handler is notified when the client disconnects, and when

@@ -12,7 +12,7 @@ import (
 
 // keep copies the request's headers, which are valid only while the shard is locked.
 func (e *webEnd) keep(list *hpack.List) {
-	all := keepAll(list, e.writer.few[:0])
+	all := e.keepAll(list, e.writer.few[:0])
 	e.header = all[:0]
 	for i := range all {
 		switch f := &all[i]; f.Name {
@@ -29,11 +29,12 @@ func (e *webEnd) keep(list *hpack.List) {
 }
 
 // keepAll appends copies of the fields of a block.
-func keepAll(list *hpack.List, fields []hpack.Field) []hpack.Field {
+func (e *webEnd) keepAll(list *hpack.List, fields []hpack.Field) []hpack.Field {
 	size := 0
 	for i := range list.Fields {
 		size += len(list.Fields[i].Name) + len(list.Fields[i].Value)
 	}
+	e.headers += int32(size + headerBytes*len(list.Fields))
 	var arena strings.Builder
 	arena.Grow(size)
 	keep := func(s string) string {

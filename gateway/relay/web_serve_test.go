@@ -53,7 +53,15 @@ func newWebRelay(t *testing.T, cfg relay.Config) *webRelay {
 func (w *webRelay) raw(method string, end bool, more ...string) *rawhttp2.Conn {
 	c := rawClient(w.t, w.addr)
 	fields := append([]string{":method", method, ":scheme", "http", ":authority", "localhost", ":path", "/"}, more...)
-	check.Must(w.t, c.Write(rawhttp2.Headers(1, end, c.Block(fields...))))
+	parts := slices.Collect(slices.Chunk(c.Block(fields...), 16<<10))
+	frames := []rawhttp2.Frame{rawhttp2.Headers(1, end, parts[0])}
+	if more := parts[1:]; len(more) > 0 {
+		frames[0].Flags &^= rawhttp2.EndHeaders
+		for i, part := range more {
+			frames = append(frames, rawhttp2.Continuation(1, i == len(more)-1, part))
+		}
+	}
+	check.Must(w.t, c.Write(frames...))
 	return c
 }
 
