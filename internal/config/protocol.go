@@ -34,6 +34,7 @@ const selu = "selu"
 func (c *Config) applyProtocol(f *Fleet, at strictyaml.At, sole map[string]string) {
 	var its *Protocol
 	var probed []string // protocols
+	foreign := false    // the settings may be those of another protocol
 	for _, p := range c.protocols {
 		if len(p.Probes) > 0 {
 			probed = append(probed, p.Name)
@@ -42,6 +43,7 @@ func (c *Config) applyProtocol(f *Fleet, at strictyaml.At, sole map[string]strin
 			its = p
 		} else if at.Has(p.Field) {
 			at.Fail(p.Field, "is only for fleets with protocol: %s", p.Name)
+			foreign = true
 		}
 	}
 	if f.Health.Probe != "" && (its == nil || !slices.Contains(its.Probes, f.Health.Probe)) {
@@ -66,7 +68,7 @@ func (c *Config) applyProtocol(f *Fleet, at strictyaml.At, sole map[string]strin
 		}
 	}
 	its.Fleet(f, at.Has)
-	if its.Check != nil {
+	if its.Check != nil && !foreign {
 		its.Check(f, at)
 	}
 	for i := 0; i < len(f.Backends) && its.Sole != ""; i++ {

@@ -86,3 +86,25 @@ func TestErrorsOfEngines(t *testing.T) {
 		})
 	}
 }
+
+// TestSettingsOfAnotherProtocol: the settings of each protocol are an error for fleets of each other.
+func TestSettingsOfAnotherProtocol(t *testing.T) {
+	t.Parallel()
+	blocks := map[string]string{"openparallax": "engine: {}", "mcp": "mcp_server: {}",
+		"grpc": "grpc_service: {methods: [a.B/C]}"}
+	for its, own := range blocks {
+		for other, block := range blocks {
+			if its == other {
+				continue
+			}
+			for _, settings := range []string{block, own + ", " + block, block + ", " + own} {
+				_, err := config.Parse("f", []byte("fleets: [{capability: f, backends: ['https://a'], protocol: "+its+
+					", "+settings+"}]"), protocols.Config()...)
+				if want := "is only for fleets with protocol: " + other; err == nil ||
+					!strings.Contains(err.Error(), want) {
+					t.Errorf("%s with %s: %v, want %s", its, settings, err, want)
+				}
+			}
+		}
+	}
+}
