@@ -24,6 +24,7 @@ type listener struct {
 	told    func(method string) error // notifies the client of a change
 
 	task   signal.Task // the only user of the fields up to over
+	served atomic.Bool // serve has been called
 	left   atomic.Bool // the client has disconnected, or does not read
 	rests  atomic.Bool // the last notification was sent less than listenPause ago
 	rest   *time.Timer // ends rests
@@ -43,6 +44,7 @@ type listener struct {
 func (l *listener) serve(out http.ResponseWriter, finish func(error)) {
 	l.finish, l.opened, l.ended = finish, make(chan struct{}), make(chan struct{})
 	l.task.Run = l.work
+	l.served.Store(true)
 	l.task.Wake()
 	if l.await(l.opened); !l.outlives(out) {
 		l.await(l.ended)
@@ -81,10 +83,12 @@ func (l *listener) outlives(out http.ResponseWriter) bool {
 	return true
 }
 
-// leave ends the stream. It does not block.
+// leave ends the stream, also one that is not served yet. It does not block.
 func (l *listener) leave() {
 	l.left.Store(true)
-	l.task.Wake()
+	if l.served.Load() {
+		l.task.Wake()
+	}
 }
 
 // work does what is due.
