@@ -27,6 +27,7 @@ const (
 	urisAge            = 10 * time.Minute // before the subscriptions of a session are read again, which renews them
 	urisRetry          = 10 * time.Second // the same after an error
 	subscriptionCost   = 1 << 10          // the gateway's memory for a subscription, besides its URI
+	subscribingCost    = 10 << 10         // the same for the first one: a goroutine, and tables
 )
 
 // subscriptions sends the updates of resources on one stream. It has a goroutine while there are any. Many updates of
@@ -185,10 +186,13 @@ func (s *subscriptions) refresh() {
 // keep adds and removes subscriptions. The error means that there is no memory for them.
 func (s *subscriptions) keep(uris []string) error {
 	size := 0
+	if len(uris) > 0 {
+		size = subscribingCost
+	}
 	for _, uri := range uris {
 		size += len(uri) + subscriptionCost
 	}
-	if err := s.held.Hold(s.ctx, size); err != nil {
+	if err := s.held.HoldAll(s.ctx, size); err != nil {
 		return err
 	}
 	s.mu.Lock()

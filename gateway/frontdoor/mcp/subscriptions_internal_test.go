@@ -5,10 +5,12 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/capgate/capgate/gateway/frontdoor/request"
 	"github.com/capgate/capgate/gateway/questions"
 	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/mcpsession"
@@ -35,6 +37,25 @@ func TestSubscriptionsAreReadAgain(t *testing.T) {
 		}
 		s.stop()
 	})
+}
+
+// TestSubscriptionsAreCharged: subscriptions are charged from the first one on, with the goroutine of their stream.
+func TestSubscriptionsAreCharged(t *testing.T) {
+	t.Parallel()
+	const has, uri = 1 << 20, "note://a"
+	left := &room{has}
+	s := new(Handler).newSubscriptions(context.WithValue(t.Context(), request.ResultsKey(), left), nil, nil)
+	defer s.stop()
+	for _, c := range []struct{ subscriptions, least int64 }{{0, 0}, {1, 11 << 10}, {15, 25 << 10}, {1, 25 << 10}} {
+		err := s.keep(slices.Repeat([]string{uri}, int(c.subscriptions)))
+		if held := has - left.left; err != nil || held < c.least || held > c.least+15*int64(len(uri)) {
+			t.Errorf("%d subscriptions hold %d bytes; %v", c.subscriptions, held, err)
+		}
+	}
+	left.left = 1 << 10
+	if err := s.keep(slices.Repeat([]string{uri}, 20)); !errors.Is(err, errNoRoom) {
+		t.Errorf("without room: %v", err)
+	}
 }
 
 // TestChangesOfSubscriptionsAreLimited: all replicas receive a change, so that a tenant makes about a thousand at once.

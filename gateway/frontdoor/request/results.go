@@ -56,6 +56,18 @@ type Growing struct{ held int }
 // growth is the step by which a growing response is charged, in bytes.
 const growth = 64 << 10
 
+// HoldAll is Hold for what a response holds that outlives its handler: its fixed cost covers nothing of it.
+func (g *Growing) HoldAll(ctx context.Context, n int) error {
+	if n <= g.held {
+		return nil
+	}
+	if r := ResultsOf(ctx); r != nil && !r.Reserve(int64(n-g.held)) {
+		return r.Exceeded()
+	}
+	g.held = n
+	return nil
+}
+
 // Hold charges the response before it has n bytes. The error is that of HoldResult.
 func (g *Growing) Hold(ctx context.Context, n int) error {
 	if n <= g.held || n <= SmallResult {
