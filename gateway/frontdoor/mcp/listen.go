@@ -201,7 +201,8 @@ func (h *Handler) listenerOf(ctx context.Context, req *sdk.SubscriptionsListenRe
 					ResourceSubscriptions: uris}}})
 	}
 	l := &listener{h: h, ctx: ctx, r: x.r, watches: lists != 0 || len(uris) > 0, lists: lists, begin: begin,
-		told: func(method string) error { return out.send(notification{"2.0", method, listChange{meta}}) }}
+		told:    func(method string) error { return out.send(notification{"2.0", method, listChange{meta}}) },
+		updates: updates}
 	return l, func(err error) (sdk.Result, error) {
 		updates.stop()
 		if err != nil {
@@ -259,7 +260,7 @@ func (h *Handler) serveEvents(w http.ResponseWriter, r *http.Request) {
 			return out.send(notification{"2.0", resourceUpdated, update{URI: uri}})
 		})
 	}
-	l := &listener{h: h, ctx: ctx, r: r, watches: true, lists: AllLists,
+	l := &listener{h: h, ctx: ctx, r: r, watches: true, lists: AllLists, updates: updates,
 		told: func(method string) error { return out.send(notification{Version: "2.0", Method: method}) }}
 	l.begin = func() error {
 		alive = keepAlive(out, h.cfg.Beat, l.leave)

@@ -22,6 +22,7 @@ type listener struct {
 	lists   Lists                     // of which the client is notified
 	begin   func() error              // notifies the client that the stream is open
 	told    func(method string) error // notifies the client of a change
+	updates *subscriptions            // of the stream; nil means none
 
 	task   signal.Task // the only user of the fields up to over
 	served atomic.Bool // serve has been called
@@ -86,6 +87,9 @@ func (l *listener) outlives(out http.ResponseWriter) bool {
 // leave ends the stream, also one that is not served yet. It does not block.
 func (l *listener) leave() {
 	l.left.Store(true)
+	if l.updates != nil {
+		l.updates.cancel() // begin may wait for servers
+	}
 	if l.served.Load() {
 		l.task.Wake()
 	}

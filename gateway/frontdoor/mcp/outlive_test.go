@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/gateway/frontdoor/mcp"
+	"github.com/capgate/capgate/gateway/questions"
 	"github.com/capgate/capgate/internal/lib/aead"
+	"github.com/capgate/capgate/internal/mcpsession"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/metrictest"
 )
@@ -27,12 +29,14 @@ type lasting struct {
 	after          string // what had been sent at the end
 }
 
-func newLasting(t *testing.T) *lasting {
+// features are those of MCP servers; nil means none.
+func newLasting(t *testing.T, features mcp.Features) *lasting {
 	l := &lasting{asking: newAsking(t), w: &unread{ResponseRecorder: httptest.NewRecorder(), room: 1 << 20,
 		until: time.Now().Add(time.Hour)}}
 	l.changed.Store(true)
 	caller := func(*http.Request) string { return l.caller }
-	l.Handler = mcp.New(mcp.Config{Conn: l, Unary: l.call, Catalog: l, Authenticate: allowed, Invokes: allowed,
+	l.Handler = mcp.New(mcp.Config{Features: features, Questions: questions.New(), Levels: mcpsession.New(nil),
+		Conn: l, Unary: l.call, Catalog: l, Authenticate: allowed, Invokes: allowed,
 		Lists: allowed, Tenant: caller, Caller: caller,
 		Keys: func(context.Context) [][]byte { return [][]byte{make([]byte, aead.KeyBytes)} },
 		Outlive: func(_ *http.Request, gone func()) func() {
@@ -63,6 +67,48 @@ func (l *lasting) Next() (changed mcp.Lists, err error) {
 
 func (l *lasting) Stop() { l.stopped.Add(1) }
 
+// Messages of a client.
+const (
+	initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25",` +
+		`"capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`
+	cancels = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`
+)
+
+// silent has MCP servers that do not answer.
+type silent struct{ mcp.Features }
+
+func (silent) Resources(ctx context.Context, _ bool) ([]mcp.Offer, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// TestCancelledBeforeServersAnswer: a cancellation ends a stream at once whose subscriptions wait for their servers.
+func TestCancelledBeforeServersAnswer(t *testing.T) {
+	t.Parallel()
+	check.Bubble(t, func(t *testing.T) {
+		l := newLasting(t, silent{})
+		session := l.send(initialize).Header().Get("Mcp-Session-Id")
+		served := make(chan struct{})
+		go func() {
+			defer close(served)
+			l.ServeHTTP(l.w, l.request("POST", `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{`+
+				`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",`+
+				`"io.modelcontextprotocol/clientCapabilities":{}},`+
+				`"notifications":{"resourceSubscriptions":["note://a"]}}}`,
+				"Mcp-Protocol-Version", "2026-07-28", "Accept", accepts, "Mcp-Method", "subscriptions/listen",
+				"Mcp-Session-Id", session))
+		}()
+		synctest.Wait()
+		begun := time.Now()
+		l.send(cancels, "Mcp-Session-Id", session)
+		<-served
+		synctest.Wait()
+		if took := time.Since(begun); took != 0 || l.stopped.Load() != 1 {
+			t.Errorf("the stream ended %v later, with %d ends of the watch: %s", took, l.stopped.Load(), l.w.Body)
+		}
+	})
+}
+
 // TestStreamsOutliveTheirHandlers: the handler of a stream of changes returns when the stream has begun. The stream has
 // heartbeats and notifications, and ends once, when it is cancelled, its client disconnects or reads nothing, or its
 // credential ends. Its request is counted then.
@@ -72,10 +118,7 @@ func TestStreamsOutliveTheirHandlers(t *testing.T) {
 		listens = `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"_meta":{` +
 			`"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}` +
 			`,"notifications":{"toolsListChanged":true}}}`
-		initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25",` +
-			`"capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`
-		cancels = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`
-		result  = `"resultType":"complete"`
+		result = `"resultType":"complete"`
 	)
 	forms := map[string]func(l *lasting, session string) *http.Request{
 		"a stream of a session": func(l *lasting, session string) *http.Request {
@@ -105,7 +148,7 @@ func TestStreamsOutliveTheirHandlers(t *testing.T) {
 				continue // only requests have an id
 			}
 			check.Bubble(t, func(t *testing.T) {
-				l := newLasting(t)
+				l := newLasting(t, nil)
 				session := l.send(initialize).Header().Get("Mcp-Session-Id")
 				l.ServeHTTP(l.w, request(l, session))
 				if l.gone == nil || l.ended.Load() != 0 {
