@@ -13,18 +13,22 @@ var refusedSession = &call.Refusal{Kind: call.ResourceExhausted, Reason: "SESSIO
 	Message: "the sessions and subscriptions of this tenant or user at MCP servers reach their limit: use fewer, or " +
 		"wait until unused ones have ended"}
 
-// charge reserves the memory of a user's new session; if necessary, unused sessions of the tenant at this server end.
+// charge reserves the place and the memory of a user's new session; if necessary, unused sessions at this server end.
 // nil means that the session is not charged. The caller must hold mu.
 func (v *server) charge(key sessionKey, by string) (*fairshare.Account, error) {
 	if key.isShared() {
 		return nil, nil
+	}
+	of := user{key.tenant, by}
+	if !v.makeRoom(of) {
+		return nil, status.Error(refusedSession, call.NotSent)
 	}
 	account := v.all.Room.Of(key.tenant)
 	if account == nil {
 		return nil, nil
 	}
 	for !account.Reserve(sessionCost) {
-		if !v.removeOldest(user{key.tenant, by}) {
+		if !v.removeOldest(of, v.users[of]+1) { // a user loses none to one that has more
 			return nil, status.Error(refusedSession, call.NotSent)
 		}
 	}
@@ -38,29 +42,42 @@ func (s *session) free() {
 	}
 }
 
-// makeRoom ends a session for a new one of a user: one of its tenant if that has reached its share, or of the tenant
-// with the most if there are too many in total. The caller must hold mu.
-func (v *server) makeRoom(of user) {
+// makeRoom ends an unused session for a new one of a user: one of its tenant if that has reached its share, or of the
+// largest one if there are too many in total. It reports whether there is room. The caller must hold mu.
+func (v *server) makeRoom(of user) bool {
 	switch {
 	case v.tenants[of.tenant] >= maxTenantSessions:
 	case len(v.sessions) >= maxSessions:
-		for other, n := range v.tenants {
-			if n > v.tenants[of.tenant] {
-				of = user{tenant: other}
-			}
+		if tenant := v.largest(of.tenant); tenant != of.tenant {
+			of = user{tenant: tenant}
 		}
 	default:
-		return
+		return true
 	}
-	v.removeOldest(of)
+	return v.removeOldest(of, 1)
+}
+
+// largest returns the tenant with the most sessions of those that have an unused one, when a tenant opens another
+// session. It returns that tenant if all sessions are in use. The caller must hold mu.
+func (v *server) largest(own string) string {
+	of, most := own, 0
+	for key, s := range v.sessions {
+		n := v.tenants[key.tenant]
+		if key.tenant == own {
+			n++
+		}
+		if s.calls == 0 && !key.isShared() && n > most {
+			of, most = key.tenant, n
+		}
+	}
+	return of
 }
 
 // removeOldest ends a session for a new one of a user: the least recently used one of the user of the same tenant with
-// the most. A user loses none to one that has more. It reports whether a session has ended. The caller must hold mu.
-func (v *server) removeOldest(of user) bool {
+// the most, which with the new one are at least most. It reports whether one has ended. The caller must hold mu.
+func (v *server) removeOldest(of user, most int) bool {
 	var oldest sessionKey
 	var since *session
-	most := v.users[of] + 1
 	for key, s := range v.sessions {
 		if key.tenant != of.tenant || s.calls > 0 || key.isShared() {
 			continue

@@ -5,6 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/internal/lib/fairshare"
 )
@@ -18,7 +21,7 @@ func countingServer() *server {
 }
 
 // TestUsersShareSessions: beyond the sessions of a tenant, or its memory, one of the user with the most ends. A user
-// whose sessions are all in use ends none of another one.
+// whose sessions are all in use ends unused ones of others, but not for memory. If all are in use, a call is refused.
 func TestUsersShareSessions(t *testing.T) {
 	t.Parallel()
 	v := countingServer()
@@ -63,15 +66,76 @@ func TestUsersShareSessions(t *testing.T) {
 	}
 	v.all.Room.Charge(fairshare.New("sessions", maxTenantSessions*2*sessionCost))
 	open("bob", 10, false)
-	open("alice", 1000, true)
-	want(map[string]int{"alice": 1000, "bob": 10})
 	open("carol", 5, false)
-	want(map[string]int{"alice": 1000, "bob": 5, "carol": 5})
-	for _, release := range releases[len(releases)-1005 : len(releases)-5] {
+	open("alice", 900, true)
+	v.all.Room.Charge(fairshare.New("sessions", 0))
+	full(t, v, "acme", "alice")
+	want(map[string]int{"alice": 900, "bob": 10, "carol": 5})
+	v.all.Room.Charge(fairshare.New("sessions", maxTenantSessions*2*sessionCost))
+	open("alice", 85, true)
+	want(map[string]int{"alice": 985, "bob": 10, "carol": 5})
+	open("carol", 5, false)
+	want(map[string]int{"alice": 985, "bob": 7, "carol": 8})
+	open("alice", 15, true)
+	want(map[string]int{"alice": 1000, "bob": 0, "carol": 0})
+	for _, by := range []string{"alice", "carol"} {
+		full(t, v, "acme", by)
+	}
+	want(map[string]int{"alice": 1000, "bob": 0, "carol": 0})
+	for _, release := range releases[len(releases)-15:] {
 		release()
 	}
 	open("alice", 1, false)
-	want(map[string]int{"alice": 1000, "bob": 5, "carol": 5})
+	want(map[string]int{"alice": 1000, "carol": 0})
+	open("carol", 5, false)
+	want(map[string]int{"alice": 995, "carol": 5})
+}
+
+// full checks that a user gets no session.
+func full(t *testing.T, v *server, tenant, by string) {
+	t.Helper()
+	_, _, err := v.lease(sessionKey{tenant: tenant, session: "more"}, by)
+	if status.Convert(err).Code() != codes.ResourceExhausted {
+		t.Errorf("a session more of %s: %v", by, err)
+	}
+}
+
+// TestTenantsShareSessions: beyond the sessions of a server, one of the tenant with the most ends, or of another one if
+// those are in use. If all are in use, only the session of all callers opens.
+func TestTenantsShareSessions(t *testing.T) {
+	t.Parallel()
+	v := countingServer()
+	open := func(tenant string, n int) (last func()) {
+		t.Helper()
+		for i := range n {
+			_, release, err := v.lease(sessionKey{tenant: tenant, session: fmt.Sprint(i)}, "alice")
+			if err != nil {
+				t.Fatal(err)
+			}
+			last = release
+		}
+		return last
+	}
+	for i := range maxSessions/maxTenantSessions - 1 {
+		open(fmt.Sprint(i), maxTenantSessions)
+	}
+	small := open("small", 10)
+	large := open("large", maxTenantSessions-10)
+	small()
+	large()
+	open("new", 2)
+	want := map[string]int{"large": maxTenantSessions - 11, "small": 9, "new": 2}
+	for tenant, n := range want {
+		if v.tenants[tenant] != n {
+			t.Errorf("%s has %d sessions, want %d", tenant, v.tenants[tenant], n)
+		}
+	}
+	full(t, v, "new", "alice")
+	if _, release, err := v.lease(sessionKey{}, ""); err != nil || len(v.sessions) != maxSessions+1 {
+		t.Errorf("%v, %d sessions", err, len(v.sessions))
+	} else {
+		release()
+	}
 }
 
 // TestUsersShareSubscriptions: a user keeps at most four times as many streams and sessions by subscriptions as its

@@ -31,7 +31,7 @@ func Room(of upstream.Backends, capability, url string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for tenant := range v.tenants {
-		v.removeOldest(user{tenant: tenant})
+		v.removeOldest(user{tenant: tenant}, 1)
 	}
 }
 

@@ -189,7 +189,7 @@ func (v *server) keyOf(tenant, session, own string, kinds questions.Kinds) sessi
 }
 
 // lease returns the session of a key, and opens one for a user. release must be called after the call. The error, a
-// gRPC status, means that there is no memory for another session.
+// gRPC status, means that there is no room for another session.
 func (v *server) lease(key sessionKey, by string) (_ *session, release func(), _ error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -197,7 +197,6 @@ func (v *server) lease(key sessionKey, by string) (_ *session, release func(), _
 	v.sweep(now)
 	s := v.sessions[key]
 	if s == nil {
-		v.makeRoom(user{key.tenant, by})
 		held, err := v.charge(key, by)
 		if err != nil {
 			return nil, nil, err
