@@ -17,8 +17,9 @@ import (
 // outlived is a response whose handler has returned.
 type outlived struct {
 	http.ResponseWriter
-	end  func()
-	gone chan struct{}
+	end   func()
+	abort func() // ends an incomplete response
+	gone  chan struct{}
 }
 
 // outlive makes a request whose response outlives its handler, and returns both. header has names and values in turn.
@@ -29,7 +30,10 @@ func (w *webRelay) outlive(header ...string) (*rawhttp2.Conn, *outlived) {
 		o := &outlived{ResponseWriter: rw, gone: make(chan struct{})}
 		_, _ = io.WriteString(rw, "begun ")
 		check.Must(w.t, http.NewResponseController(rw).Flush())
-		o.end = sync.OnceFunc(relay.Outlive(r.Context(), func() { close(o.gone) }))
+		end := relay.Outlive(r.Context(), func() { close(o.gone) })
+		var once sync.Once
+		o.end = func() { once.Do(func() { end(nil) }) }
+		o.abort = func() { once.Do(func() { end(http.ErrAbortHandler) }) }
 		all <- o
 	}
 	c := w.raw("GET", true, header...)
@@ -146,6 +150,19 @@ func TestOutliveGone(t *testing.T) {
 	}
 	o.end()
 	check.Received(t, closed, "the end of the response")
+}
+
+// TestOutliveAborts: a response that has outlived its handler can end incomplete, which its client sees.
+func TestOutliveAborts(t *testing.T) {
+	t.Parallel()
+	w := newWebRelay(t, relay.Config{})
+	c, o := w.outlive()
+	o.abort()
+	if r, err := c.WaitResponse(1); err != nil || !r.Reset {
+		t.Errorf("%v, %v", err, r)
+	}
+	check.Must(t, c.Close())
+	w.atRest(0)
 }
 
 // TestOutliveShutdown: a relay that stops waits for responses that outlive their handlers.

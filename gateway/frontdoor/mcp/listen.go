@@ -136,7 +136,9 @@ func (h *Handler) listen(ctx context.Context, req *sdk.SubscriptionsListenReques
 	if err != nil {
 		return nil, err
 	}
-	l.serve(nil, func(failed error) { result, err = done(failed) })
+	if aborted := l.serve(nil, func(failed error) { result, err = done(failed) }); aborted != nil {
+		return nil, aborted
+	}
 	return result, err
 }
 
@@ -161,10 +163,13 @@ func (h *Handler) serveListen(key requestKey, x *exchange) {
 		x.alive = keepAlive(x.events, h.cfg.Beat, l.leave)
 	}
 	remove := h.running.add(key, l.leave)
-	l.serve(x.out, func(err error) {
+	aborted := l.serve(x.out, func(err error) {
 		defer remove()
 		answer(done(err))
 	})
+	if aborted != nil {
+		panic(http.ErrAbortHandler)
+	}
 }
 
 // listenerOf returns the listener of a subscription, and the function that returns the result at its end.
@@ -270,11 +275,14 @@ func (h *Handler) serveEvents(w http.ResponseWriter, r *http.Request) {
 		}
 		return out.Send([]byte("id: " + rand.Text() + "\ndata:\n\n"))
 	}
-	l.serve(w, func(err error) {
+	aborted := l.serve(w, func(err error) {
 		updates.stop()
 		alive.stop()
 		if err != nil && !out.Begun() {
 			h.refuse(w, r, m, err)
 		}
 	})
+	if aborted != nil {
+		panic(http.ErrAbortHandler)
+	}
 }

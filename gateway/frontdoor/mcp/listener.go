@@ -34,22 +34,27 @@ type listener struct {
 	few    bool          // the list of tools had the two tools that search the others
 	opened chan struct{} // closed when the stream has begun or ended
 
-	mu     sync.Mutex
-	over   bool
-	finish func(error)
-	ended  chan struct{} // closed at the end
+	finish  func(error)
+	aborted error         // the response is incomplete
+	ended   chan struct{} // closed at the end
+
+	mu   sync.Mutex
+	over bool
+	end  func(aborted error) // ends a response that outlives its handler
 }
 
 // serve serves the stream until it ends, or lets it outlive its handler, whose response out is. finish is called with
-// the error at the end, after which nothing is sent.
-func (l *listener) serve(out http.ResponseWriter, finish func(error)) {
+// the error at the end, after which nothing is sent. The result is an error if the response is incomplete.
+func (l *listener) serve(out http.ResponseWriter, finish func(error)) (aborted error) {
 	l.finish, l.opened, l.ended = finish, make(chan struct{}), make(chan struct{})
 	l.task.Run = l.work
 	l.served.Store(true)
 	l.task.Wake()
-	if l.await(l.opened); !l.outlives(out) {
-		l.await(l.ended)
+	if l.await(l.opened); l.outlives(out) {
+		return nil
 	}
+	l.await(l.ended)
+	return l.aborted
 }
 
 // await waits until a channel of the stream is closed. The stream ends with its request.
@@ -75,11 +80,9 @@ func (l *listener) outlives(out http.ResponseWriter) bool {
 		return false
 	}
 	w.Outlive()
-	finish := l.finish
-	l.finish = func(err error) {
-		defer end()
-		finish(err)
+	l.end = func(aborted error) {
 		w.Reset()
+		end(aborted)
 	}
 	return true
 }
@@ -103,7 +106,7 @@ func (l *listener) work() {
 	over := true
 	err := recovery.Do("mcp listener", func() (err error) { over, err = l.step(); return err })
 	if over || err != nil {
-		_ = recovery.Do("mcp listener", func() error { l.end(err); return nil })
+		_ = recovery.Do("mcp listener", func() error { l.stop(err); return nil })
 	}
 }
 
@@ -162,8 +165,8 @@ func (l *listener) tell(changed Lists) error {
 	return nil
 }
 
-// end ends the stream.
-func (l *listener) end(err error) {
+// stop ends the stream.
+func (l *listener) stop(err error) {
 	if l.watch != nil {
 		l.watch.Stop()
 	}
@@ -172,11 +175,30 @@ func (l *listener) end(err error) {
 	}
 	l.mu.Lock()
 	l.over = true
-	finish := l.finish
+	end := l.end
 	l.mu.Unlock()
 	defer close(l.ended)
 	if !l.begun {
 		defer close(l.opened)
 	}
-	finish(err)
+	if l.aborted = l.finishes(err); end != nil {
+		end(l.aborted)
+	}
+}
+
+// finishes calls finish. It returns an error if finish panics, which http.ErrAbortHandler does on purpose.
+func (l *listener) finishes(err error) error {
+	return recovery.Do("mcp listener", func() (aborted error) {
+		defer func() {
+			switch v := recover(); v { //nolint:errorlint // as net/http compares it
+			case nil:
+			case http.ErrAbortHandler:
+				aborted = http.ErrAbortHandler
+			default:
+				panic(v)
+			}
+		}()
+		l.finish(err)
+		return nil
+	})
 }

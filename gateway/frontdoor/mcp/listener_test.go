@@ -15,10 +15,10 @@ func TestCancelledBeforeItIsServed(t *testing.T) {
 		l.leave()
 		synctest.Wait()
 		finished := 0
-		l.serve(nil, func(err error) {
+		check.Must(t, l.serve(nil, func(err error) {
 			finished++
 			check.Must(t, err)
-		})
+		}))
 		if finished != 1 {
 			t.Errorf("it has ended %d times", finished)
 		}

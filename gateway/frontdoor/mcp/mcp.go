@@ -52,9 +52,10 @@ type Config struct {
 	Keys   func(ctx context.Context) [][]byte
 	Tenant func(*http.Request) string         // returns the tenant of a request's caller
 	Member func(*http.Request) toolset.Caller // returns a request's caller as one of toolsets; optional
-	// Outlive makes the response to a request outlive its handler: it then lasts until end is called. gone is called if
-	// the client disconnects before, and does not block. A nil end means that the handler has to wait. Optional.
-	Outlive func(r *http.Request, gone func()) (end func())
+	// Outlive makes the response to a request outlive its handler: it then lasts until end is called, with an error if
+	// it is incomplete. gone is called if the client disconnects before, and does not block. A nil end means that the
+	// handler has to wait. Optional.
+	Outlive func(r *http.Request, gone func()) (end func(aborted error))
 	Unix    func(*http.Request) bool // reports whether a client is connected to a Unix domain socket; optional
 	// Caller returns the identifier of a request's caller; required with Keys.
 	Caller func(*http.Request) string

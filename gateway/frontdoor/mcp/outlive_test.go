@@ -2,6 +2,7 @@ package mcp_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -27,6 +28,7 @@ type lasting struct {
 	stopped, ended atomic.Int32
 	gone           func() // the client disconnects
 	after          string // what had been sent at the end
+	aborted        error  // at the end
 }
 
 // features are those of MCP servers; nil means none.
@@ -39,9 +41,10 @@ func newLasting(t *testing.T, features mcp.Features) *lasting {
 		Conn: l, Unary: l.call, Catalog: l, Authenticate: allowed, Invokes: allowed,
 		Lists: allowed, Tenant: caller, Caller: caller,
 		Keys: func(context.Context) [][]byte { return [][]byte{make([]byte, aead.KeyBytes)} },
-		Outlive: func(_ *http.Request, gone func()) func() {
+		Outlive: func(_ *http.Request, gone func()) func(error) {
 			l.gone = gone
-			return func() {
+			return func(aborted error) {
+				l.aborted = aborted
 				l.ended.Add(1)
 				l.after = l.w.Body.String()
 			}
@@ -118,7 +121,8 @@ func TestStreamsOutliveTheirHandlers(t *testing.T) {
 		listens = `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"_meta":{` +
 			`"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}` +
 			`,"notifications":{"toolsListChanged":true}}}`
-		result = `"resultType":"complete"`
+		result     = `"resultType":"complete"`
+		incomplete = "an incomplete response"
 	)
 	forms := map[string]func(l *lasting, session string) *http.Request{
 		"a stream of a session": func(l *lasting, session string) *http.Request {
@@ -141,10 +145,14 @@ func TestStreamsOutliveTheirHandlers(t *testing.T) {
 			l.notify()
 		},
 		"a cancellation": func(l *lasting, session string) { l.send(cancels, "Mcp-Session-Id", session) },
+		incomplete: func(l *lasting, session string) {
+			l.w.fails.Store(true)
+			l.send(cancels, "Mcp-Session-Id", session)
+		},
 	}
 	for form, request := range forms {
 		for how, end := range ends {
-			if form != "a subscription" && how == "a cancellation" {
+			if form != "a subscription" && (how == "a cancellation" || how == incomplete) {
 				continue // only requests have an id
 			}
 			check.Bubble(t, func(t *testing.T) {
@@ -168,13 +176,16 @@ func TestStreamsOutliveTheirHandlers(t *testing.T) {
 					t.Errorf("%s, %s: %d ends of the response, %d of the watch, deadline %v", form, how, a, b,
 						l.w.deadline)
 				}
+				if errors.Is(l.aborted, http.ErrAbortHandler) != (how == incomplete) {
+					t.Errorf("%s, %s: the response is incomplete: %v", form, how, l.aborted)
+				}
 				l.changed.Store(true)
 				l.notify()
 				<-time.After(5 * time.Minute)
 				if got := l.w.Body.String(); got != l.after || l.ended.Load() != 1 || l.stopped.Load() != 1 {
 					t.Errorf("%s, %s: after its end it got %q", form, how, strings.TrimPrefix(got, l.after))
 				}
-				if form != "a subscription" {
+				if form != "a subscription" || how == incomplete {
 					return
 				}
 				const counted = `mcp_server_operation_duration_seconds{mcp_method_name="subscriptions/listen",` +

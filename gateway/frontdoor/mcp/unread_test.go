@@ -87,7 +87,8 @@ type unread struct {
 	full     atomic.Bool // there is no more room
 	until    time.Time   // when the client reads
 	deadline time.Time
-	events   int // that the client has got
+	events   int         // that the client has got
+	fails    atomic.Bool // a write panics
 }
 
 // SetWriteDeadline is for http.ResponseController.
@@ -97,6 +98,9 @@ func (u *unread) SetWriteDeadline(at time.Time) error {
 }
 
 func (u *unread) Write(p []byte) (int, error) {
+	if u.fails.Load() {
+		panic(http.ErrAbortHandler)
+	}
 	if now := time.Now(); (u.room < len(p) || u.full.Load()) && now.Before(u.until) {
 		if !u.deadline.IsZero() && u.deadline.Before(u.until) {
 			<-time.After(u.deadline.Sub(now))

@@ -38,8 +38,9 @@ type Request struct {
 	recorded  atomic.Bool // the request or its call is recorded
 	inherited Inherited   // by its calls
 
-	lasts bool          // the response outlives its handler
-	ended chan struct{} // closed at the end of such a response; nil for HTTP/2
+	lasts   bool          // the response outlives its handler
+	ended   chan struct{} // closed at the end of such a response; nil for HTTP/2
+	aborted error         // such a response is incomplete
 
 	capability, tool string // named by a rejected request; empty means none
 }

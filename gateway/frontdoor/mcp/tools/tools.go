@@ -150,7 +150,7 @@ func New(cfg Config, deps Deps) (*Door, error) {
 			of := &web.Of(r).Identity
 			return mcpsession.Key{Tenant: of.Tenant, UID: of.Settings.UID(), ID: id, Owner: ownerOf(of)}
 		},
-		Outlive: func(r *http.Request, gone func()) func() { return web.Of(r).Outlive(gone) },
+		Outlive: func(r *http.Request, gone func()) func(error) { return web.Of(r).Outlive(gone) },
 		Unix:    func(r *http.Request) bool { return web.Of(r).Client.Unix },
 		Tenant:  func(r *http.Request) string { return web.Of(r).Identity.Tenant },
 		Member: func(r *http.Request) toolset.Caller {
