@@ -9,7 +9,7 @@ import (
 // route has the calls of one tenant of one tool at one backend, as far as they are not in their series yet. A series
 // that the calls do not have is nil.
 type route struct {
-	fleet, tool, backend, tenant *counted // names alone: the points may be of a former publication
+	fleet, tool, backend, tenant *counted // only their names are used
 
 	since uint64 // Log.publications at its first call
 	Point

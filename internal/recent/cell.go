@@ -48,4 +48,7 @@ func (l *Log) merge(now time.Time) {
 	for _, s := range moved {
 		l.ring.adopt(s)
 	}
+	for i := range l.spares {
+		l.spares[i].trim()
+	}
 }

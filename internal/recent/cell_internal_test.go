@@ -117,3 +117,38 @@ func TestShardsRecordWhileCallsArePublished(t *testing.T) {
 		t.Errorf("%d calls are counted", counted)
 	}
 }
+
+// TestMemoryOfABurst: the memory that a burst of calls needs is released when there are few calls.
+func TestMemoryOfABurst(t *testing.T) {
+	t.Parallel()
+	l := divided(1000)
+	slots := func() (n int) {
+		for i := range l.cells {
+			n += len(l.cells[i].ring.slots) + len(l.spares[i].slots)
+		}
+		return n
+	}
+	calls := 0
+	record := func(each int) {
+		for range each * len(l.cells) {
+			recordAt(l, calls, calls, "acme")
+			calls++
+		}
+		l.batch(time.Now())
+	}
+	record(1000)
+	record(1000)
+	if n := slots(); n != 2*1000*len(l.cells) {
+		t.Errorf("%d slots after a burst", n)
+	}
+	for range 2 * idleDrains {
+		record(1)
+	}
+	if n := slots(); n > 2*minSlots*len(l.cells) {
+		t.Errorf("%d slots after the burst", n)
+	}
+	record(200) // no call is lost by it
+	if kept, _ := l.Calls(t.Context()); len(kept) != 1000 || kept[999].Tool != fmt.Sprint(calls-1000) {
+		t.Errorf("%d calls", len(kept))
+	}
+}

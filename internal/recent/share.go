@@ -21,6 +21,9 @@ type ring struct {
 	unsent int
 	flows  int // number of flows that have calls
 
+	drained int // calls of the last drain
+	idle    int // last drains with calls for at most half of the slots
+
 	owners map[string]*owner
 	list   []*owner // the same
 	other  *owner   // of tenants beyond maxOwners
@@ -197,8 +200,23 @@ func (r *ring) drain(moved []*slot) []*slot {
 			*of = flow{none, none, 0}
 		}
 	}
-	r.used, r.flows, r.unsent = 0, 0, 0
+	r.drained, r.used, r.flows, r.unsent = r.used, 0, 0, 0
 	return moved
+}
+
+// idleDrains is the number of drains with calls for at most half of the slots after which a ring drops them.
+const idleDrains = 8
+
+// trim drops the memory of a drained ring that no longer needs half of it.
+func (r *ring) trim() {
+	if 2*r.drained > len(r.slots) || len(r.slots) <= minSlots {
+		r.idle = 0
+		return
+	}
+	if r.idle++; r.idle == idleDrains {
+		r.slots, r.idle = nil, 0
+		r.forget()
+	}
 }
 
 // take copies at most maxBatch slots that are not published, in turn of each flow, and counts them as published.
