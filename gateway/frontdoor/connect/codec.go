@@ -59,7 +59,12 @@ func (t *target) decodeFlat(to, msg []byte) (encoded []byte, ok bool) {
 	if r.Read(msg, strictjson.Options{Keep: true, Depth: 1, Values: flatValues}) != nil {
 		return nil, false
 	}
-	return t.in.decode(slices.Grow(to, len(msg)), r.Root())
+	begin := len(to)
+	to = slices.Grow(to, len(msg))
+	if encoded, ok = t.in.decode(to, r.Root()); !ok {
+		clear(to[begin:cap(to)]) // the message that protojson reads may be shorter
+	}
+	return encoded, ok
 }
 
 // undecoded returns the error of a message that is no strict JSON, or that takes too much memory.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"encoding/base64"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -109,14 +110,16 @@ func TestDecodedMemoryIsCharged(t *testing.T) {
 	}
 }
 
-// TestJSONUsesTheMemoryOfTheCall: messages of a call are converted in its own memory, and Clear overwrites them, also
-// those of a request that is rejected.
+// TestJSONUsesTheMemoryOfTheCall: messages of a call are converted in its own memory, and Clear overwrites them. What a
+// decoder has written of a message that it cannot read is overwritten at once.
 func TestJSONUsesTheMemoryOfTheCall(t *testing.T) {
 	t.Parallel()
 	reply, err := proto.Marshal(&docpb.InvokeResponse{ResultJson: []byte("{}")})
 	check.Must(t, err)
+	broken := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("secret"), 20)) + strings.Repeat(`\n`, 40)
 	for text, ok := range map[string]bool{
 		`{"toolName":"t","argsJson":"c2VjcmV0"}`: true, `{"toolName":"secret","argsJson":"="}`: false,
+		`{"argsJson":"` + broken + `"}`: true,
 	} {
 		c := &unary.Call{Body: make([]byte, 0, mib), Message: make([]byte, 0, mib)}
 		body, msg := c.Body[:mib], c.Message[:mib]
@@ -125,7 +128,7 @@ func TestJSONUsesTheMemoryOfTheCall(t *testing.T) {
 		to, w := targetOf(r), httptest.NewRecorder()
 		to.body = &heldBody{held: bodybudget.FromContext(r.Context())}
 		to.in, to.out = flatFor(t, &docpb.InvokeRequest{}), flatFor(t, &docpb.InvokeResponse{})
-		if err := to.request(c, r.Header, c.Body); ok != (err == nil) || !bytes.Contains(msg, []byte("secret")) {
+		if err := to.request(c, r.Header, c.Body); ok != (err == nil) || ok != bytes.Contains(msg, []byte("secret")) {
 			t.Fatalf("%s: %v; the call is %q", text, err, msg[:100])
 		}
 		c.Response.Message = reply
