@@ -98,6 +98,40 @@ func TestLogins(t *testing.T) {
 	}
 }
 
+// slowLogin has a token, which is read until it is released.
+type slowLogin struct {
+	token        string
+	read, answer chan struct{}
+}
+
+func (l *slowLogin) Token(context.Context, *http.Client, oauth.Refusal) (*oauth2.Token, error) {
+	l.read <- struct{}{}
+	<-l.answer
+	return &oauth2.Token{AccessToken: l.token, TokenType: "Bearer"}, nil
+}
+
+// TestTokensOfFormerLogins: a token that arrives after a change of the login is sent by the request that waits for it,
+// so it is in no text either.
+func TestTokensOfFormerLogins(t *testing.T) {
+	t.Parallel()
+	w := serve(t, &oauthtest.Authority{})
+	l := &slowLogin{token: w.Give(), read: make(chan struct{}), answer: make(chan struct{})}
+	tr := w.loggedIn(t, l)
+	var waiting sync.WaitGroup
+	waiting.Go(func() {
+		if status, err := w.post(t, tr); status != http.StatusOK || err != nil {
+			t.Errorf("HTTP %d, %v", status, err)
+		}
+	})
+	<-l.read
+	tr.Reset()
+	close(l.answer)
+	waiting.Wait()
+	if got := tr.Tokens(); tr.Token() != "" || len(got) != 1 || got[0] != l.token {
+		t.Errorf("%q is in use, %q are in no text", tr.Token(), got)
+	}
+}
+
 // TestLoginsThatCannotBeRead: no request is sent without the token that may be stored.
 func TestLoginsThatCannotBeRead(t *testing.T) {
 	t.Parallel()

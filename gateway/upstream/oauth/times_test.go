@@ -106,23 +106,25 @@ func TestRevokedTokenIsReplaced(t *testing.T) {
 // requested for each of several rare requests.
 func TestTokensForOneRequest(t *testing.T) {
 	t.Parallel()
-	check.Bubble(t, func(t *testing.T) {
-		w, tr := inMemory(t, &oauthtest.Authority{})
-		defer tr.Close()
-		accepted := 0
-		for range 3600 {
-			if _, err := w.post(t, tr); err == nil {
-				accepted++
-				w.Revoke()
-			} else if !strings.Contains(err.Error(), "the server rejects the token") {
-				t.Fatal(err)
+	for every, most := range map[time.Duration]int{time.Second: 45, 3 * time.Second: 45, 10 * time.Second: 360} {
+		check.Bubble(t, func(t *testing.T) {
+			w, tr := inMemory(t, &oauthtest.Authority{})
+			defer tr.Close()
+			accepted := 0
+			for range time.Hour / every {
+				if _, err := w.post(t, tr); err == nil {
+					accepted++
+					w.Revoke()
+				} else if !strings.Contains(err.Error(), "the server rejects the token") {
+					t.Fatal(err)
+				}
+				after(every)
 			}
-			after(time.Second)
-		}
-		if n := len(w.Requests()); n != accepted || n < 10 || n > 45 {
-			t.Errorf("%d requests for a token in an hour, %d requests accepted", n, accepted)
-		}
-	})
+			if n := len(w.Requests()); n != accepted || n < 10 || n > most {
+				t.Errorf("every %v: %d requests for a token in an hour, %d requests accepted", every, n, accepted)
+			}
+		})
+	}
 	check.Bubble(t, func(t *testing.T) {
 		w, tr := inMemory(t, &oauthtest.Authority{Expires: 30})
 		defer tr.Close()
@@ -134,6 +136,25 @@ func TestTokensForOneRequest(t *testing.T) {
 		if n := len(w.Requests()); n != 20 {
 			t.Errorf("%d requests for short-lived tokens", n)
 		}
+	})
+}
+
+// TestForgottenTokens: a server of rare requests that forgets a token each time gets another one at once, and so does
+// one that forgets that soon after.
+func TestForgottenTokens(t *testing.T) {
+	t.Parallel()
+	check.Bubble(t, func(t *testing.T) {
+		w, tr := inMemory(t, &oauthtest.Authority{})
+		defer tr.Close()
+		for range 20 {
+			w.wants(t, tr)
+			w.Revoke()
+			after(time.Hour)
+		}
+		w.wants(t, tr)
+		w.Revoke()
+		after(2 * time.Second)
+		w.wants(t, tr)
 	})
 }
 
@@ -172,31 +193,37 @@ func TestFailuresAreSpaced(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			check.Bubble(t, func(t *testing.T) {
-				a, works := &oauthtest.Authority{}, false
-				a.Respond = func(w http.ResponseWriter, _ *http.Request) bool {
-					if !works {
-						issue(a, w)
-					}
-					return !works
-				}
-				w, tr := inMemory(t, a)
-				defer tr.Close()
-				for range 3600 {
-					if _, err := w.post(t, tr); err == nil {
-						t.Fatal("accepted")
-					}
-					after(time.Second)
-				}
-				if n := len(a.Requests()); n < 10 || n > 45 {
-					t.Errorf("%d requests for a token in an hour", n)
-				}
-				works = true
-				after(3 * time.Minute)
-				w.wants(t, tr)
-			})
+			for _, every := range []time.Duration{time.Second, 10 * time.Second} {
+				check.Bubble(t, func(t *testing.T) { spaced(t, every, issue) })
+			}
 		})
 	}
+}
+
+// spaced sends requests for an hour that get no valid token, and one that gets one.
+func spaced(t *testing.T, every time.Duration, issue func(*oauthtest.Authority, http.ResponseWriter)) {
+	t.Helper()
+	a, works := &oauthtest.Authority{}, false
+	a.Respond = func(w http.ResponseWriter, _ *http.Request) bool {
+		if !works {
+			issue(a, w)
+		}
+		return !works
+	}
+	w, tr := inMemory(t, a)
+	defer tr.Close()
+	for range time.Hour / every {
+		if _, err := w.post(t, tr); err == nil {
+			t.Fatal("accepted")
+		}
+		after(every)
+	}
+	if n := len(a.Requests()); n < 10 || n > 45 {
+		t.Errorf("%d requests for a token in an hour", n)
+	}
+	works = true
+	after(3 * time.Minute)
+	w.wants(t, tr)
 }
 
 // TestSlowAuthorizationServer: requests wait for a token for a limited time, and no longer than they want to.

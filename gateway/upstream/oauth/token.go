@@ -22,7 +22,8 @@ const (
 	minLife = 10 * time.Second
 	// settling is the age at which a token must be accepted so that another one is requested without a pause once the
 	// server rejects it. Otherwise, a server that accepts each token once would cost a request for a token with each of
-	// its own. It is shorter than the time until a token is renewed.
+	// its own. It is shorter than the time until a token is renewed. If requests are rare, it is enough that the server
+	// has accepted the token once, and rejects it after minLife and twice the last pause.
 	settling = 5 * time.Second
 	// maxEarly is the maximum time before the end of a token at which the next one is requested.
 	maxEarly = time.Minute
@@ -138,12 +139,29 @@ func (t *Transport) Reset() {
 	t.resets++
 }
 
+// served reports whether the next token is requested without a pause, because the server has accepted the refused one
+// for settling, or once, long ago. The caller must hold mu.
+func (t *Transport) served(used *token) bool {
+	if used == nil || used.settled.Load() {
+		return used != nil
+	}
+	pause := t.next.Sub(used.obtained)
+	return used.accepted.Load() && time.Since(used.obtained) >= max(minLife, 2*pause)
+}
+
 // use replaces the token in use. The caller must hold mu.
 func (t *Transport) use(of *token) {
-	if last := t.token.value(); last != "" && last != of.value() {
-		t.former = append(t.former[max(len(t.former)-maxFormer+1, 0):], last)
+	if t.token.value() != of.value() {
+		t.withhold(t.token)
 	}
 	t.token = of
+}
+
+// withhold adds a token to the former ones; nil means none. The caller must hold mu.
+func (t *Transport) withhold(of *token) {
+	if of != nil {
+		t.former = append(t.former[max(len(t.former)-maxFormer+1, 0):], of.text)
+	}
 }
 
 // maxFormer is the number of former tokens that a Transport remembers.

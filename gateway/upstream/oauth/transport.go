@@ -204,7 +204,7 @@ func (t *Transport) replace(ctx context.Context, used *token, c challenge) (*tok
 		}
 		return nil, c.error()
 	default:
-		if used != nil && used.settled.Load() {
+		if t.served(used) {
 			t.pause.Reset()
 		}
 		f = t.begin(Refusal{Token: used.value(), Challenged: true, Forbidden: c.forbidden, Scopes: c.scopes,
@@ -252,7 +252,8 @@ func (t *Transport) begin(r Refusal) *flight {
 			t.flight = nil
 		}
 		switch {
-		case t.resets != resets:
+		case t.resets != resets: // waiting requests send it
+			t.withhold(of)
 		case err == nil:
 			t.use(of)
 			t.failed, t.read = nil, true
