@@ -14,6 +14,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/frontdoor/mcp"
 	"github.com/capgate/capgate/internal/lib/changefeed"
+	"github.com/capgate/capgate/internal/stored"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/toolset"
 )
@@ -42,10 +43,10 @@ func TestMCPToolsetFixedWrongly(t *testing.T) {
 }
 
 // silent is a store that does not respond.
-type silent struct{ toolset.Store }
+type silent struct{ stored.Store }
 
-func (silent) Changed(context.Context, changefeed.Position) (toolset.Changes, error) {
-	return toolset.Changes{}, errors.New("no answer")
+func (silent) Changed(context.Context, changefeed.Position) (stored.Changes, error) {
+	return stored.Changes{}, errors.New("no answer")
 }
 
 // TestMCPToolsetUnread: before the stored toolsets are read, a name may be that of one.

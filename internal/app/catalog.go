@@ -48,7 +48,7 @@ func buildCatalog(p *App) error {
 	p.tools.catalog = all
 	p.tools.toolsets = &toolsetChecks{catalog: all, log: p.log, wake: make(chan struct{}, 1)}
 	p.tools.toolsets.change(p.started.Config, p.parts.first.Tools)
-	p.tools.sets = toolset.NewManager(p.store.Toolsets(), parseToolset, p.toolsetsChanged, p.log)
+	p.tools.sets = toolset.NewManager(p.store.Stored(toolset.Kind), parseToolset, p.toolsetsChanged, p.log)
 	p.tools.sets.SetFile(p.started.Config.Toolsets)
 	p.tools.discovery = catalog.NewDiscoverer(all,
 		func(ctx context.Context, q catalog.DiscoveryCall) (catalog.Answer, error) {

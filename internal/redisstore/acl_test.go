@@ -13,6 +13,7 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/redistest"
+	"github.com/capgate/capgate/internal/toolset"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/router/affinity"
 	"github.com/capgate/capgate/router/affinity/storetest"
@@ -66,7 +67,7 @@ func TestRecommendedUsersHaveTheirPermissions(t *testing.T) {
 	if err := serving.Tenants().CreateTenant(t.Context(), &tenant.Record{ID: "other", UID: "u"}); err == nil {
 		t.Error("the serving user may create tenants")
 	}
-	if err := serving.Toolsets().Write(t.Context(), support("acme", "u", "drop"), ""); err == nil {
+	if err := serving.Stored(toolset.Kind).Write(t.Context(), support("acme", "u", "drop"), ""); err == nil {
 		t.Error("the serving user may set toolsets")
 	}
 	watching := u.client("capgate-watching", "CHANGE_ME_3")
@@ -128,7 +129,7 @@ func (u users) mayAdminister(s *redisstore.Store) {
 		Name: policy.Name{Capability: "caps", Tool: "x"}, Verdict: call.Allow}); err != nil {
 		u.Error(err)
 	}
-	if err := s.Toolsets().Write(u.Context(), support("acme", "u", "send"), ""); err != nil {
+	if err := s.Stored(toolset.Kind).Write(u.Context(), support("acme", "u", "send"), ""); err != nil {
 		u.Error(err)
 	}
 }
@@ -144,12 +145,13 @@ func (u users) mayServe(s *redisstore.Store, approval string) {
 	if r, err := s.Tenants().FindTenant(ctx, "acme"); err != nil || r == nil {
 		u.Errorf("%+v, %v", r, err)
 	}
-	news, err := s.Toolsets().Changed(ctx, changefeed.Position{})
+	toolsets := s.Stored(toolset.Kind)
+	news, err := toolsets.Changed(ctx, changefeed.Position{})
 	if err != nil || len(news.Records) != 1 || len(news.Records[0].Text) == 0 {
 		u.Errorf("%+v, %v", news, err)
 	}
 	news.Now.Version--
-	if news, err := s.Toolsets().Changed(ctx, news.Now); err != nil || len(news.Records) != 1 || news.Everything {
+	if news, err := toolsets.Changed(ctx, news.Now); err != nil || len(news.Records) != 1 || news.Everything {
 		u.Errorf("%+v, %v", news, err)
 	}
 	st := s.Approvals()

@@ -19,7 +19,7 @@ func (t *Tenants) apiKey(id string) string { return t.key("{key:ID}:record", id)
 // FindKey implements tenant.Store.
 func (t *Tenants) FindKey(ctx context.Context, id string) (*tenant.Key, error) {
 	key := t.apiKey(id)
-	fields, err := t.fields(ctx, key)
+	fields, err := fetch(ctx, t.client, redis.Cmdable.HGetAll, key)
 	if err != nil || len(fields) == 0 {
 		return nil, err
 	}

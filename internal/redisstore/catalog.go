@@ -30,33 +30,12 @@ func (c *Catalog) Watch(ctx context.Context, changed func()) {
 
 // Changed implements catalog.Store.
 func (c *Catalog) Changed(ctx context.Context, since changefeed.Position) (news catalog.Changes, err error) {
-	var state []any
-	err = c.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
-		state, err = r.HMGet(ctx, c.key("{catalog}:state"), "epoch", "version").Result()
-		return err
-	})
-	if err != nil {
+	if news.Now, err = c.position(ctx, c.key("{catalog}:state")); err != nil || news.Now == since {
 		return news, err
 	}
-	r := valuesOf(state)
-	news.Now.Epoch = r.text()
-	if news.Now.Version, err = strconv.ParseUint(r.text(), 10, 64); err != nil && news.Now.Epoch != "" {
-		c.malformed(c.key("{catalog}:state"))
+	if news.Everything = !news.Now.Continues(since); !news.Everything {
+		news.Capabilities, err = c.changedAfter(ctx, c.key("{catalog}:changes"), since.Version)
 	}
-	if news.Now == since {
-		return news, nil
-	}
-	if !news.Now.Continues(since) {
-		news.Everything = true
-		return news, nil
-	}
-	err = c.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
-		news.Capabilities, err = r.ZRangeArgs(ctx, redis.ZRangeArgs{
-			Key: c.key("{catalog}:changes"), ByScore: true, Start: "(" + strconv.FormatUint(since.Version, 10),
-			Stop: "+inf",
-		}).Result()
-		return err
-	})
 	return news, err
 }
 
@@ -119,19 +98,17 @@ func (c *Catalog) parseTime(text string) time.Time {
 }
 
 // set reads a discovered set, or nil if it has changed meanwhile: another event follows.
-func (c *Catalog) set(ctx context.Context, capability, sum string) (text []byte, err error) {
-	err = c.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
-		text, err = r.Get(ctx, c.key("{catalog}:set:CAP", capability)).Bytes()
-		return err
-	})
+func (c *Catalog) set(ctx context.Context, capability, sum string) ([]byte, error) {
+	text, err := fetch(ctx, c.client, redis.Cmdable.Get, c.key("{catalog}:set:CAP", capability))
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return nil, err
 	}
-	if got := sha256.Sum256(text); hex.EncodeToString(got[:]) != sum {
+	set := []byte(text)
+	if got := sha256.Sum256(set); hex.EncodeToString(got[:]) != sum {
 		c.malformed(c.key("{catalog}:set:CAP", capability))
 		return nil, nil
 	}
-	return text, nil
+	return set, nil
 }
 
 // absentTool ends the accepted hash of an absent tool, as changeScript writes it.

@@ -28,13 +28,10 @@ func (q *EngineQuestions) Bind(
 }
 
 // Bound implements engine.Questions.
-func (q *EngineQuestions) Bound(ctx context.Context, tenant, engine, question string) (approval string, err error) {
-	err = q.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
-		approval, err = r.Get(ctx, q.question(tenant, engine, question)).Result()
-		if errors.Is(err, redis.Nil) {
-			approval, err = "", nil
-		}
-		return err
-	})
+func (q *EngineQuestions) Bound(ctx context.Context, tenant, engine, question string) (string, error) {
+	approval, err := fetch(ctx, q.client, redis.Cmdable.Get, q.question(tenant, engine, question))
+	if errors.Is(err, redis.Nil) {
+		return "", nil
+	}
 	return approval, err
 }

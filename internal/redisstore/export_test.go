@@ -10,6 +10,7 @@ import (
 	"github.com/capgate/capgate/gateway/engine/turns"
 	"github.com/capgate/capgate/gateway/upstream/sessions"
 	"github.com/capgate/capgate/internal/idempotency"
+	"github.com/capgate/capgate/internal/stored"
 	"github.com/capgate/capgate/router"
 	"github.com/capgate/capgate/router/affinity"
 )
@@ -226,7 +227,10 @@ func SetLetter(ctx context.Context, w *Webhooks, id, text string) error {
 }
 
 // Erase deletes the toolsets of a tenant.
-func (t *Toolsets) Erase(ctx context.Context, tenant string) error { return t.erase(ctx, tenant) }
+func (s *Stored) Erase(ctx context.Context, tenant string) error { return s.erase(ctx, tenant) }
+
+// StoredKinds lists the kinds of stored objects.
+func StoredKinds() []stored.Kind { return storedKinds }
 
 // LoginKey returns the key of the login of a fleet.
 func LoginKey(l *Logins, fleet string) string { return l.loginKeys(fleet)[0] }

@@ -72,12 +72,8 @@ func (h *History) Points(ctx context.Context, series string, steps []history.Ste
 }
 
 // All implements history.Store.
-func (h *History) All(ctx context.Context, at history.Step) (texts map[string]string, err error) {
-	err = h.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
-		texts, err = r.HGetAll(ctx, h.stepKey(at)).Result()
-		return err
-	})
-	return texts, err
+func (h *History) All(ctx context.Context, at history.Step) (map[string]string, error) {
+	return fetch(ctx, h.client, redis.Cmdable.HGetAll, h.stepKey(at))
 }
 
 // Mark implements history.Store.
@@ -93,20 +89,6 @@ func (h *History) Mark(ctx context.Context, m *history.Mark) error {
 }
 
 // Marks implements history.Store.
-func (h *History) Marks(ctx context.Context) (marks []history.Mark, err error) {
-	var entries []redis.XMessage
-	err = h.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
-		entries, err = r.XRevRangeN(ctx, h.key("{history}:marks"), "+", "-", history.MaxMarks).Result()
-		return err
-	})
-	for i := range entries {
-		text, _ := entries[i].Values["mark"].(string)
-		var m history.Mark
-		if len(text) > maxMark || json.Unmarshal([]byte(text), &m) != nil || !m.Bound() {
-			h.malformed(h.key("{history}:marks"))
-			continue
-		}
-		marks = append(marks, m)
-	}
-	return marks, err
+func (h *History) Marks(ctx context.Context) ([]history.Mark, error) {
+	return newestOf[history.Mark](ctx, h.client, h.key("{history}:marks"), "mark", history.MaxMarks, maxMark)
 }

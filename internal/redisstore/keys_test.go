@@ -108,18 +108,34 @@ func TestPatternsOfKeys(t *testing.T) {
 		text, err := os.ReadFile(file)
 		check.Must(t, err)
 		for _, m := range named.FindAllStringSubmatch(string(text), -1) {
-			name := m[1] + m[2] + m[3]
-			if _, known := rows[name]; !known {
-				t.Errorf("%s: %q is no row of keys.md", file, name)
+			for _, name := range ofKinds(m[1] + m[2] + m[3]) {
+				if _, known := rows[name]; !known {
+					t.Errorf("%s: %q is no row of keys.md", file, name)
+				}
+				rows[name] = true
 			}
-			rows[name] = true
 		}
+	}
+	for _, kind := range redisstore.StoredKinds() {
+		rows[kind.Names] = true // a channel
 	}
 	for name, used := range rows {
 		if !used && !strings.HasPrefix(name, "{") {
 			t.Errorf("the channel %q is not used", name)
 		}
 	}
+}
+
+// ofKinds returns the names of keys of stored objects for each kind.
+func ofKinds(name string) (all []string) {
+	rest, each := strings.CutPrefix(name, "{KIND}")
+	if !each {
+		return []string{name}
+	}
+	for _, kind := range redisstore.StoredKinds() {
+		all = append(all, "{"+kind.Names+"}"+rest)
+	}
+	return all
 }
 
 // named finds the names of keys and channels in code.

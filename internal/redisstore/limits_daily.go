@@ -108,11 +108,7 @@ func (d *DailyUses) Uses(ctx context.Context, of ratelimit.Owner, from, to int64
 
 // NearUses implements daily.Store.
 func (d *DailyUses) NearUses(ctx context.Context, of ratelimit.Owner) (all []daily.Use, err error) {
-	var record map[string]string
-	err = d.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
-		record, err = r.HGetAll(ctx, d.nearKey(of)).Result()
-		return err
-	})
+	record, err := fetch(ctx, d.client, redis.Cmdable.HGetAll, d.nearKey(of))
 	for field, text := range record {
 		period, rest, _ := strings.Cut(text, " ")
 		most, used, _ := strings.Cut(rest, " ")

@@ -22,7 +22,7 @@ func (s *Store) Metrics() *metric.Set {
 		w.Count(malformed, r.Malformed)
 		w.Count(unreplicated, r.Unreplicated)
 		for kind, n := range r.Rejected {
-			w.Count(rejected, n, kind.String())
+			w.Count(rejected, n, string(kind))
 		}
 		w.Flag(up, !r.Unavailable)
 	}

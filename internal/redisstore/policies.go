@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/policy"
 )
@@ -69,17 +67,8 @@ func (p *Policies) Find(ctx context.Context, tenant string, names []policy.Name)
 		fields[i] = ruleField(n)
 	}
 	key := p.ruleKey("{TENANT:policy}:rules", tenant)
-	var values []any
-	err := p.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
-		values, err = r.HMGet(ctx, key, fields...).Result()
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	found := make([]policy.Found, len(values))
-	r := valuesOf(values)
-	for i := range values {
+	found, r := make([]policy.Found, len(names)), p.values(ctx, key, fields...)
+	for i := range names {
 		text, present := r.found()
 		if !present {
 			continue
@@ -93,7 +82,7 @@ func (p *Policies) Find(ctx context.Context, tenant string, names []policy.Name)
 		}
 		found[i] = policy.Found{Present: true, Verdict: rule.Verdict, Expires: rule.Expires}
 	}
-	return found, nil
+	return found, r.end()
 }
 
 // parse parses the rule in a field of a key. A signed but malformed rule blocks; an unsigned one is absent.
@@ -185,41 +174,19 @@ func (p *Policies) publishChange(ctx context.Context, c policy.Change) error {
 func (p *Policies) List(
 	ctx context.Context, tenant, after string, most int,
 ) (rules []policy.Rule, next string, err error) {
-	from := "-"
-	if after != "" {
-		from = "(" + after
-	}
-	var fields []string
-	err = p.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
-		fields, err = r.ZRangeArgs(ctx, redis.ZRangeArgs{Key: p.ruleKey("{TENANT:policy}:names", tenant),
-			ByLex: true, Start: from, Stop: "+",
-			Count: int64(most) + 1}).Result()
-		return err
-	})
+	fields, next, err := p.page(ctx, p.ruleKey("{TENANT:policy}:names", tenant), after, most)
 	if err != nil || len(fields) == 0 {
 		return nil, "", err
 	}
-	if len(fields) > most {
-		fields = fields[:most]
-		next = fields[most-1]
-	}
 	key := p.ruleKey("{TENANT:policy}:rules", tenant)
-	var values []any
-	err = p.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
-		values, err = r.HMGet(ctx, key, fields...).Result()
-		return err
-	})
-	if err != nil {
-		return nil, "", err
-	}
-	r := valuesOf(values)
-	for i := range values {
+	r := p.values(ctx, key, fields...)
+	for _, field := range fields {
 		text, present := r.found()
-		name, ok := parseRuleField(fields[i])
+		name, ok := parseRuleField(field)
 		if !present || !ok {
 			continue // deleted meanwhile
 		}
-		rule, signed, ok := p.parse(key, fields[i], text)
+		rule, signed, ok := p.parse(key, field, text)
 		if !signed {
 			continue
 		}
@@ -233,7 +200,7 @@ func (p *Policies) List(
 		rule.Tenant, rule.Name = tenant, name
 		rules = append(rules, rule)
 	}
-	return rules, next, nil
+	return rules, next, r.end()
 }
 
 // Watch implements policy.Feed.

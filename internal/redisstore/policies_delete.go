@@ -14,12 +14,8 @@ const deleteToolBatch = 1000
 func (p *Policies) tenantsKey() string { return p.key("{policies}:tenants") }
 
 // RuleTenants returns the tenants that have, or had, rules or candidates, in no order. "" has the global ones.
-func (p *Policies) RuleTenants(ctx context.Context) (tenants []string, err error) {
-	err = p.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
-		tenants, err = r.SMembers(ctx, p.tenantsKey()).Result()
-		return err
-	})
-	return tenants, err
+func (p *Policies) RuleTenants(ctx context.Context) ([]string, error) {
+	return fetch(ctx, p.client, redis.Cmdable.SMembers, p.tenantsKey())
 }
 
 // addTenant records that a tenant has rules, before the first one is written.
@@ -35,11 +31,7 @@ var deleteToolScript = newScript("policies_delete_tool")
 // capability. After an error some may be left; then it must be called again.
 func (p *Policies) DeleteTool(ctx context.Context, capability, tool string) error {
 	n := policy.Name{Capability: capability, Tool: tool}
-	var tenants []string
-	err := p.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
-		tenants, err = r.SMembers(ctx, p.tenantsKey()).Result()
-		return err
-	})
+	tenants, err := p.RuleTenants(ctx)
 	if err != nil {
 		return err
 	}

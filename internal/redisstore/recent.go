@@ -91,11 +91,7 @@ func (r *Recent) minuteKey(minute int64) string {
 
 // Calls implements recent.Store.
 func (r *Recent) Calls(ctx context.Context) (calls []recent.Call, err error) {
-	var texts []string
-	err = r.do(ctx, func(ctx context.Context, c redis.Cmdable) (err error) {
-		texts, err = c.HVals(ctx, r.key("{recent}:calls")).Result()
-		return err
-	})
+	texts, err := fetch(ctx, r.client, redis.Cmdable.HVals, r.key("{recent}:calls"))
 	for _, text := range texts {
 		var c recent.Call
 		if json.Unmarshal([]byte(text), &c) != nil || !c.Bound() {
@@ -154,22 +150,9 @@ func (r *Recent) Leave(ctx context.Context, replica string) error {
 }
 
 // Changes implements recent.Store.
-func (r *Recent) Changes(ctx context.Context) (changes []recent.Change, err error) {
-	var entries []redis.XMessage
-	err = r.do(ctx, func(ctx context.Context, c redis.Cmdable) (err error) {
-		entries, err = c.XRevRangeN(ctx, r.key("{recent}:changes"), "+", "-", recent.MaxChanges).Result()
-		return err
-	})
-	for i := range entries {
-		text, _ := entries[i].Values["change"].(string)
-		var c recent.Change
-		if len(text) > recent.MaxChangeBytes || json.Unmarshal([]byte(text), &c) != nil || !c.Bound() {
-			r.malformed(r.key("{recent}:changes"))
-			continue
-		}
-		changes = append(changes, c)
-	}
-	return changes, err
+func (r *Recent) Changes(ctx context.Context) ([]recent.Change, error) {
+	return newestOf[recent.Change](ctx, r.client, r.key("{recent}:changes"), "change", recent.MaxChanges,
+		recent.MaxChangeBytes)
 }
 
 // Watch implements recent.Store.

@@ -11,37 +11,48 @@ import (
 )
 
 // Kind is a kind of record that grants something.
-type Kind int
+type Kind string
 
-// The kinds.
+// The kinds besides those of stored objects.
 const (
-	ApprovalRecord Kind = iota
-	ApprovalAnswer      // also answers for a session
-	RuleRecord
-	TenantRecord
-	KeyRecord
-	ToolRecord // the accepted hash of a tool
-	ToolsetRecord
-	kinds
+	ApprovalRecord Kind = "approval"
+	ApprovalAnswer Kind = "answer" // also answers for a session
+	RuleRecord     Kind = "rule"
+	TenantRecord   Kind = "tenant"
+	KeyRecord      Kind = "key"
+	ToolRecord     Kind = "tool" // the accepted hash of a tool
 )
-
-func (k Kind) String() string {
-	return [kinds]string{"approval", "answer", "rule", "tenant", "key", "tool", "toolset"}[k]
-}
 
 // Kinds lists all kinds.
 func Kinds() []Kind {
-	return []Kind{ApprovalRecord, ApprovalAnswer, RuleRecord, TenantRecord, KeyRecord, ToolRecord, ToolsetRecord}
+	all := []Kind{ApprovalRecord, ApprovalAnswer, RuleRecord, TenantRecord, KeyRecord, ToolRecord}
+	for _, k := range storedKinds {
+		all = append(all, Kind(k.Name))
+	}
+	return all
 }
 
 // signer authenticates records in Redis with keys that Redis does not have. A signature is bound to the kind of the
 // record, to its Redis key and to its fields, so it is valid nowhere else. It does not detect that a record was
 // deleted, or replaced by an earlier version of itself.
 type signer struct {
-	keys       [][]byte // the first one signs, all verify; none: no signatures
-	unsigned   bool     // records without a signature are accepted
-	rejected   [kinds]atomic.Int64
-	lastLogged [kinds]atomic.Int64 // time of the last log line, ns
+	keys     [][]byte // the first one signs, all verify; none: no signatures
+	unsigned bool     // records without a signature are accepted
+	rejected map[Kind]*rejections
+}
+
+// rejections are the records of a kind without a valid signature.
+type rejections struct {
+	n          atomic.Int64
+	lastLogged atomic.Int64 // time of the last log line, ns
+}
+
+func newSigner(cfg *Config) signer {
+	s := signer{keys: cfg.StoreKeys, unsigned: cfg.AcceptUnsigned, rejected: map[Kind]*rejections{}}
+	for _, k := range Kinds() {
+		s.rejected[k] = new(rejections)
+	}
+	return s
 }
 
 // on reports whether records are signed.
@@ -78,12 +89,11 @@ func (c client) verify(kind Kind, key, seal string, parts ...string) bool {
 			return true
 		}
 	}
-	s.rejected[kind].Add(1)
-	now := time.Now().UnixNano()
-	if last := s.lastLogged[kind].Load(); now-last > int64(time.Second) &&
-		s.lastLogged[kind].CompareAndSwap(last, now) {
+	r, now := s.rejected[kind], time.Now().UnixNano()
+	r.n.Add(1)
+	if last := r.lastLogged.Load(); now-last > int64(time.Second) && r.lastLogged.CompareAndSwap(last, now) {
 		c.store.cfg.Log.Warn("a record in redis is not signed by a key of secret_file; it counts as absent", "kind",
-			kind.String(), "key", key)
+			string(kind), "key", key)
 	}
 	return false
 }
@@ -91,7 +101,7 @@ func (c client) verify(kind Kind, key, seal string, parts ...string) bool {
 // signatureOf is an HMAC-SHA256 over length-prefixed strings.
 func signatureOf(secret []byte, kind Kind, key string, parts []string) string {
 	mac := hmac.New(sha256.New, secret)
-	for _, word := range slices.Concat([]string{"capgate record 1", kind.String(), key}, parts) {
+	for _, word := range slices.Concat([]string{"capgate record 1", string(kind), key}, parts) {
 		mac.Write(binary.BigEndian.AppendUint64(nil, uint64(len(word))))
 		mac.Write([]byte(word))
 	}

@@ -80,7 +80,7 @@ func (f *forging) rejected(kind redisstore.Kind, least int64) {
 	if n := f.store.Stats().Rejected[kind]; n < least {
 		f.t.Errorf("%d records of kind %v are counted, want %d", n, kind, least)
 	}
-	if !strings.Contains(f.log.String(), "counts as absent\" kind="+kind.String()) {
+	if !strings.Contains(f.log.String(), "counts as absent\" kind="+string(kind)) {
 		f.t.Errorf("the log says nothing of kind %v: %s", kind, f.log)
 	}
 }

@@ -66,9 +66,9 @@ func (s *Store) Stats() Stats {
 		Unreplicated: s.counts.unreplicated.Load(),
 		Unavailable:  unavailable, UnavailableSince: since, Embedded: s.server != nil,
 	}
-	stats.Rejected = make(map[Kind]int64, kinds)
-	for _, k := range Kinds() {
-		stats.Rejected[k] = s.signer.rejected[k].Load()
+	stats.Rejected = make(map[Kind]int64, len(s.signer.rejected))
+	for k, r := range s.signer.rejected {
+		stats.Rejected[k] = r.n.Load()
 	}
 	for _, p := range Purposes() {
 		stats.Commands[p] = s.counts.commands[p].Load()

@@ -64,8 +64,7 @@ func open(cfg Config, server *embedded) (*Store, error) {
 		}
 	}
 	logging.Disable() // its errors are returned, and logged once
-	s := &Store{cfg: cfg, target: target, server: server,
-		signer: signer{keys: cfg.StoreKeys, unsigned: cfg.AcceptUnsigned}}
+	s := &Store{cfg: cfg, target: target, server: server, signer: newSigner(&cfg)}
 	s.Reload(cfg)
 	options := universal(&cfg, &target)
 	options.Dialer, options.CredentialsProviderContext = s.dial, s.credentials

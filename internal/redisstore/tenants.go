@@ -41,7 +41,7 @@ func (t *Tenants) versionKey() string { return t.key("{tenants}:version") }
 // FindTenant implements tenant.Store.
 func (t *Tenants) FindTenant(ctx context.Context, id string) (*tenant.Record, error) {
 	key := t.recordKeys(id)[0]
-	fields, err := t.fields(ctx, key)
+	fields, err := fetch(ctx, t.client, redis.Cmdable.HGetAll, key)
 	if err != nil || len(fields) == 0 {
 		return nil, err
 	}
@@ -56,17 +56,9 @@ func (t *Tenants) FindTenant(ctx context.Context, id string) (*tenant.Record, er
 	return r, nil
 }
 
-func (t *Tenants) fields(ctx context.Context, key string) (fields map[string]string, err error) {
-	err = t.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
-		fields, err = r.HGetAll(ctx, key).Result()
-		return err
-	})
-	return fields, err
-}
-
 // CreateTenant stores a new tenant. The errors are tenant.ErrTenantExists and tenant.ErrStoreFull.
 func (t *Tenants) CreateTenant(ctx context.Context, r *tenant.Record) error {
-	n, err := t.count(ctx, t.indexKey())
+	n, err := fetch(ctx, t.client, redis.Cmdable.ZCard, t.indexKey())
 	if err != nil {
 		return err
 	}
@@ -217,39 +209,9 @@ func (t *Tenants) TenantIDs(ctx context.Context, after string, most int) (ids []
 	return t.page(ctx, t.indexKey(), after, most)
 }
 
-// page reads a page of a sorted set.
-func (t *Tenants) page(ctx context.Context, key, after string, most int) (page []string, next string, err error) {
-	from := "-"
-	if after != "" {
-		from = "(" + after
-	}
-	err = t.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
-		page, err = r.ZRangeArgs(ctx, redis.ZRangeArgs{Key: key, ByLex: true, Start: from, Stop: "+",
-			Count: int64(most) + 1}).Result()
-		return err
-	})
-	if len(page) > most {
-		page = page[:most]
-		next = page[most-1]
-	}
-	return page, next, err
-}
-
-func (t *Tenants) count(ctx context.Context, key string) (n int64, err error) {
-	err = t.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
-		n, err = r.ZCard(ctx, key).Result()
-		return err
-	})
-	return n, err
-}
-
 // publishChange increments the version and publishes a change.
 func (t *Tenants) publishChange(ctx context.Context, c tenant.Change) error {
-	var version int64
-	err := t.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
-		version, err = r.Incr(ctx, t.versionKey()).Result()
-		return err
-	})
+	version, err := fetch(ctx, t.client, redis.Cmdable.Incr, t.versionKey())
 	if err == nil {
 		err = t.publish(ctx, t.channel("tenants"), joinWords([]string{strconv.FormatInt(version, 10), c.Tenant, c.Key}))
 	}
@@ -276,14 +238,14 @@ func (t *Tenants) Watch(ctx context.Context, changed func(uint64, tenant.Change)
 
 // Version implements tenant.Store.
 func (t *Tenants) Version(ctx context.Context) (version uint64, err error) {
-	err = t.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
-		version, err = r.Get(ctx, t.versionKey()).Uint64()
-		return err
-	})
-	if errors.Is(err, redis.Nil) {
+	text, err := fetch(ctx, t.client, redis.Cmdable.Get, t.versionKey())
+	switch {
+	case errors.Is(err, redis.Nil):
 		return 0, nil
+	case err != nil:
+		return 0, err
 	}
-	return version, err
+	return strconv.ParseUint(text, 10, 64)
 }
 
 var _ tenant.Store = (*Tenants)(nil)

@@ -27,8 +27,8 @@ func (t *Tenants) erase(ctx context.Context, id string) error {
 	if err == nil {
 		err = t.store.Recent().erase(ctx, id)
 	}
-	if err == nil {
-		err = t.store.Toolsets().erase(ctx, id)
+	for i := 0; i < len(storedKinds) && err == nil; i++ {
+		err = t.store.Stored(storedKinds[i]).erase(ctx, id)
 	}
 	if err != nil || !ruled {
 		return err

@@ -54,13 +54,8 @@ func (v *Versions) Save(ctx context.Context, capability string, versions map[str
 
 // Load implements catalog.Versions.
 func (v *Versions) Load(ctx context.Context, capability string, tools []string) (map[string]catalog.Version, error) {
-	var found []any
-	err := v.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
-		found, err = r.HMGet(ctx, v.versionsKey(capability), tools...).Result()
-		return err
-	})
-	all, r := map[string]catalog.Version{}, valuesOf(found)
-	for i := range found {
+	all, r := map[string]catalog.Version{}, v.values(ctx, v.versionsKey(capability), tools...)
+	for _, tool := range tools {
 		text := r.text()
 		if text == "" {
 			continue
@@ -70,10 +65,10 @@ func (v *Versions) Load(ctx context.Context, capability string, tools []string) 
 			v.malformed(v.versionsKey(capability))
 			continue
 		}
-		all[tools[i]] = catalog.Version{Description: one.Description, Schema: one.Schema, Output: one.Output,
+		all[tool] = catalog.Version{Description: one.Description, Schema: one.Schema, Output: one.Output,
 			Extras: one.Extras}
 	}
-	return all, err
+	return all, r.end()
 }
 
 var _ catalog.Versions = (*Versions)(nil)

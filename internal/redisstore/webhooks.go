@@ -57,25 +57,16 @@ func (w *Webhooks) Overdue(ctx context.Context, tenant string, most int) ([]stri
 
 // Cursors implements webhook.Store.
 func (w *Webhooks) Cursors(ctx context.Context, tenants []string) (all map[string]string, err error) {
-	var found []any
-	err = w.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
-		if tenants == nil {
-			all, err = r.HGetAll(ctx, w.scriptKeys()[0]).Result()
-		} else {
-			found, err = r.HMGet(ctx, w.scriptKeys()[0], tenants...).Result()
-		}
-		return err
-	})
-	if tenants != nil {
-		all = map[string]string{}
+	if tenants == nil {
+		return fetch(ctx, w.client, redis.Cmdable.HGetAll, w.scriptKeys()[0])
 	}
-	r := valuesOf(found)
-	for i := range found {
+	all, r := map[string]string{}, w.values(ctx, w.scriptKeys()[0], tenants...)
+	for _, tenant := range tenants {
 		if cursor := r.text(); cursor != "" {
-			all[tenants[i]] = cursor
+			all[tenant] = cursor
 		}
 	}
-	return all, err
+	return all, r.end()
 }
 
 // Read implements webhook.Store.

@@ -32,7 +32,7 @@ func BenchmarkSchema(b *testing.B) {
 // BenchmarkOf measures the list of the toolsets of a caller beside those of many tenants. Each request of the registry
 // makes it.
 func BenchmarkOf(b *testing.B) {
-	all := make([]toolset.Toolset, toolset.MaxStored)
+	all := make([]toolset.Toolset, toolset.Kind.Objects)
 	for i := range all {
 		all[i] = toolset.Toolset{Name: "s", Tenants: []string{fmt.Sprint(i)}}
 	}

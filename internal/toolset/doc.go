@@ -6,8 +6,7 @@
 //	check.go      checks of both
 //	sets.go       Sets and Set: the toolset of a caller, and the entry of a tool
 //	arguments.go  fixed arguments of calls
-//	store.go      Store and Record: the toolsets that operators have set
-//	manager.go    Manager: the toolsets of a replica, of the configuration and of the store
+//	manager.go    Manager: the toolsets of a replica, of the configuration and those that operators have set
 //	schema.go     schemas without the fixed arguments
 //	problem.go    entries that choose no known tool, or another version of one
 package toolset

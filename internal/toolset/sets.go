@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/capgate/capgate/internal/stored"
 	"github.com/capgate/capgate/internal/toolschema"
 )
 
@@ -18,7 +19,7 @@ type Sets struct{ now atomic.Pointer[sets] }
 type sets struct {
 	all    []*Set // in the order of precedence
 	unread bool   // there may be stored ones that are not known yet
-	named  map[stored][]placed
+	named  map[id][]placed
 	owned  map[string][]*Set // by tenant; those of all tenants at ""
 	hashed map[tool][]*Set   // those with a hash of a tool
 }
@@ -32,13 +33,16 @@ type placed struct {
 // Set is a toolset. It is immutable.
 type Set struct {
 	of     *Toolset
-	record *Record           // nil for a toolset of the configuration
+	record *stored.Record    // nil for a toolset of the configuration
 	exact  map[tool]*Entry   // entries with exact names
 	named  map[string]*Entry // entries with a name for clients
 	wide   []*Entry          // other entries, in their order
 }
 
 type tool struct{ capability, name string }
+
+// id identifies the toolset of a name of a tenant.
+type id struct{ tenant, name string }
 
 // Caller is a caller of toolsets.
 type Caller struct {
@@ -61,11 +65,11 @@ func fileSets(all []Toolset) (sets []*Set) {
 }
 
 func newSets(all []*Set) *sets {
-	s := &sets{all: all, named: map[stored][]placed{}, owned: map[string][]*Set{}, hashed: map[tool][]*Set{}}
+	s := &sets{all: all, named: map[id][]placed{}, owned: map[string][]*Set{}, hashed: map[tool][]*Set{}}
 	for i, one := range all {
-		for _, id := range one.ids() {
-			s.named[id] = append(s.named[id], placed{one, i})
-			s.owned[id.tenant] = append(s.owned[id.tenant], one)
+		for _, of := range one.ids() {
+			s.named[of] = append(s.named[of], placed{one, i})
+			s.owned[of.tenant] = append(s.owned[of.tenant], one)
 		}
 		for of, e := range one.exact {
 			if e.Hash != (toolschema.Hash{}) {
@@ -77,12 +81,12 @@ func newSets(all []*Set) *sets {
 }
 
 // ids returns the tenants of a toolset with its name; the tenant "" means all.
-func (s *Set) ids() (all []stored) {
+func (s *Set) ids() (all []id) {
 	if len(s.of.Tenants) == 0 {
-		return []stored{{"", s.of.Name}}
+		return []id{{"", s.of.Name}}
 	}
 	for _, tenant := range s.of.Tenants {
-		all = append(all, stored{tenant, s.of.Name})
+		all = append(all, id{tenant, s.of.Name})
 	}
 	return all
 }
@@ -103,16 +107,6 @@ func newSet(of *Toolset) *Set {
 	return s
 }
 
-// newStored returns a stored toolset.
-func newStored(of *Toolset, r *Record) *Set {
-	if of.Name, of.Tenants = r.Name, nil; r.Tenant != "" {
-		of.Tenants = []string{r.Tenant}
-	}
-	s := newSet(of)
-	s.record = r
-	return s
-}
-
 // load returns the toolsets of now. s may be nil.
 func (s *Sets) load() *sets {
 	if s == nil {
@@ -127,7 +121,7 @@ func (s *Sets) Find(name string, of Caller) *Set { return s.load().find(name, of
 func (s *sets) find(name string, of Caller) *Set {
 	first := placed{at: len(s.all)}
 	for _, tenant := range []string{of.Tenant, ""} {
-		for _, one := range s.named[stored{tenant, name}] {
+		for _, one := range s.named[id{tenant, name}] {
 			if one.at < first.at && one.isFor(of) {
 				first = one
 			}
@@ -248,7 +242,7 @@ func (s *Set) Source() string {
 }
 
 // Record returns the record of a stored toolset; nil for one of the configuration.
-func (s *Set) Record() *Record { return s.record }
+func (s *Set) Record() *stored.Record { return s.record }
 
 // Name returns the name of the toolset.
 func (s *Set) Name() string { return s.of.Name }

@@ -14,7 +14,7 @@ func TestToolsetsOfOthersAreApart(t *testing.T) {
 	}
 	now := newSets(fileSets(all))
 	for i := range all {
-		if found := now.named[stored{fmt.Sprint(i), "s"}]; len(found) != 1 || found[0].of != &all[i] {
+		if found := now.named[id{fmt.Sprint(i), "s"}]; len(found) != 1 || found[0].of != &all[i] {
 			t.Fatalf("tenant %d has %d toolsets", i, len(found))
 		}
 		if found := now.owned[fmt.Sprint(i)]; len(found) != 1 || found[0].of != &all[i] {

@@ -9,24 +9,24 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/lib/changefeed"
-	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/stored"
 	"github.com/capgate/capgate/internal/toolset"
 )
 
 // memory is a store that a test controls.
 type memory struct {
-	news toolset.Changes
+	news stored.Changes
 	err  error
 }
 
-func (m *memory) Write(context.Context, *toolset.Record, string) error { return nil }
-func (m *memory) Changed(context.Context, changefeed.Position) (toolset.Changes, error) {
+func (m *memory) Write(context.Context, *stored.Record, string) error { return nil }
+func (m *memory) Changed(context.Context, changefeed.Position) (stored.Changes, error) {
 	return m.news, m.err
 }
 func (m *memory) Watch(ctx context.Context, _ func()) { <-ctx.Done() }
 
 // managed returns a Manager of a store, and the number of its changes.
-func managed(store toolset.Store) (*toolset.Manager, *int) {
+func managed(store stored.Store) (*toolset.Manager, *int) {
 	changes := 0
 	return toolset.NewManager(store, func(text []byte) (*toolset.Toolset, error) {
 		of := &toolset.Toolset{}
@@ -34,8 +34,8 @@ func managed(store toolset.Store) (*toolset.Manager, *int) {
 	}, func() { changes++ }, slog.New(slog.DiscardHandler)), &changes
 }
 
-func record(tenant, uid, etag, tool string) *toolset.Record {
-	return &toolset.Record{Tenant: tenant, UID: uid, Name: "s", Etag: etag,
+func record(tenant, uid, etag, tool string) *stored.Record {
+	return &stored.Record{Tenant: tenant, UID: uid, Name: "s", Etag: etag,
 		Text: []byte(`{"Tools":[{"Capability":"c","Tool":"` + tool + `"}]}`)}
 }
 
@@ -45,8 +45,8 @@ func TestManager(t *testing.T) {
 	t.Parallel()
 	store := &memory{}
 	m, changes := managed(store)
-	store.news = toolset.Changes{Now: changefeed.Position{Epoch: "e", Version: 1}, Everything: true,
-		Records: []*toolset.Record{record("", "", "1", "global"), record("acme", "u", "2", "own"),
+	store.news = stored.Changes{Now: changefeed.Position{Epoch: "e", Version: 1}, Everything: true,
+		Records: []*stored.Record{record("", "", "1", "global"), record("acme", "u", "2", "own"),
 			{Tenant: "acme", Name: "bad", Text: []byte("{"), Etag: "3"}}}
 	m.Read(t.Context())
 	tool := func(tenant, uid string) string {
@@ -69,8 +69,8 @@ func TestManager(t *testing.T) {
 	store.err = errors.New("no answer")
 	m.Read(t.Context())
 	want("without the store", "own", "global", "global")
-	store.err, store.news = nil, toolset.Changes{Now: changefeed.Position{Epoch: "e", Version: 2},
-		Records: []*toolset.Record{record("acme", "u", "4", "next"), {Name: "s"}}}
+	store.err, store.news = nil, stored.Changes{Now: changefeed.Position{Epoch: "e", Version: 2},
+		Records: []*stored.Record{record("acme", "u", "4", "next"), {Name: "s"}}}
 	m.Read(t.Context())
 	want("changed", "next", "", "")
 	m.SetFile([]toolset.Toolset{{Name: "s", Tenants: []string{"acme"}, Tools: []toolset.Entry{{Capability: "c",
@@ -81,7 +81,7 @@ func TestManager(t *testing.T) {
 	if before != 2 || *changes != before {
 		t.Errorf("%d changes, and then %d", before, *changes)
 	}
-	store.news = toolset.Changes{Now: changefeed.Position{Epoch: "f"}, Everything: true}
+	store.news = stored.Changes{Now: changefeed.Position{Epoch: "f"}, Everything: true}
 	if m.Read(t.Context()); len(m.Sets().All()) != 1 {
 		t.Errorf("a lost store leaves %d toolsets", len(m.Sets().All()))
 	}
@@ -110,13 +110,13 @@ func TestChangesAreOfTenants(t *testing.T) {
 			m.SetFile([]toolset.Toolset{all[1], all[0]})
 		}, "[]", true},
 		{"a tenant's", func() {
-			store.news = toolset.Changes{Now: changefeed.Position{Epoch: "e", Version: 1},
-				Records: []*toolset.Record{record("acme", "u", "1", "x")}}
+			store.news = stored.Changes{Now: changefeed.Position{Epoch: "e", Version: 1},
+				Records: []*stored.Record{record("acme", "u", "1", "x")}}
 			m.Read(t.Context())
 		}, "[acme]", false},
 		{"that of all", func() {
-			store.news = toolset.Changes{Now: changefeed.Position{Epoch: "e", Version: 2},
-				Records: []*toolset.Record{record("", "", "2", "x")}}
+			store.news = stored.Changes{Now: changefeed.Position{Epoch: "e", Version: 2},
+				Records: []*stored.Record{record("", "", "2", "x")}}
 			m.Read(t.Context())
 		}, "[]", true},
 	} {
@@ -126,44 +126,6 @@ func TestChangesAreOfTenants(t *testing.T) {
 			everyone != step.everyone {
 			t.Errorf("%s: %v, %v", step.what, tenants, everyone)
 		}
-	}
-}
-
-// raced is a store that is written and read by others during the first read after a write.
-type raced struct {
-	memory
-	race func()
-}
-
-func (r *raced) Changed(ctx context.Context, since changefeed.Position) (toolset.Changes, error) {
-	news := r.news
-	if race := r.race; race != nil {
-		r.race = nil
-		race()
-	}
-	if news.Now == since {
-		news.Records = nil
-	}
-	return news, nil
-}
-
-// TestWriteIsKnown: a replica knows what it has written, even if another read of the store was faster.
-func TestWriteIsKnown(t *testing.T) {
-	t.Parallel()
-	store := &raced{}
-	m, _ := managed(store)
-	version := func(n uint64, tool string) {
-		store.news = toolset.Changes{Now: changefeed.Position{Epoch: "e", Version: n},
-			Records: []*toolset.Record{record("acme", "u", fmt.Sprint(n), tool)}}
-	}
-	version(1, "old")
-	store.race = func() {
-		m.Read(t.Context())
-		version(2, "new")
-	}
-	check.Must(t, m.Write(t.Context(), record("acme", "u", "", "new"), ""))
-	if m.Sets().Find("s", toolset.Caller{Tenant: "acme", UID: "u"}).Entry("c", "new") == nil {
-		t.Error("the replica does not know what it has written")
 	}
 }
 

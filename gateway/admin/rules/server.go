@@ -183,8 +183,7 @@ func fault(err error) *call.Refusal {
 	if errors.Is(err, policy.ErrFull) {
 		return &call.Refusal{Kind: call.ResourceExhausted, Reason: "POLICIES_FULL", Message: err.Error()}
 	}
-	return &call.Refusal{Kind: call.Unavailable, Reason: "POLICIES_UNAVAILABLE",
-		Message: "the store of rules is unavailable; repeat the request: " + err.Error()}
+	return admin.StoreUnavailable("POLICIES_UNAVAILABLE", "rules", err)
 }
 
 func policyOf(r *policy.Rule, candidate bool) *capgatepb.Policy {

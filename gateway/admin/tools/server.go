@@ -160,8 +160,7 @@ func (s *server) changed(exists tenants, capability, name string, hash toolschem
 
 // fault returns the refusal for an error of the store.
 func fault(err error) *call.Refusal {
-	return &call.Refusal{Kind: call.Unavailable, Reason: "CATALOG_UNAVAILABLE",
-		Message: "the store of tools is unavailable; repeat the request: " + err.Error()}
+	return admin.StoreUnavailable("CATALOG_UNAVAILABLE", "tools", err)
 }
 
 func entryOf(l *catalog.Listing, tools bool) *capgatepb.CatalogEntry {

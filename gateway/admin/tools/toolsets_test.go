@@ -7,6 +7,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/admin/tools"
 	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/stored"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
@@ -21,10 +22,10 @@ func TestToolsetsOfFormerTenants(t *testing.T) {
 	store := gatewaytest.OpenStore(t, "embedded")
 	c := catalog.New(catalog.Options{Store: store.Catalog()})
 	c.Replace(authored(t, "one"))
-	m := toolset.NewManager(store.Toolsets(), func(text []byte) (*toolset.Toolset, error) {
+	m := toolset.NewManager(store.Stored(toolset.Kind), func(text []byte) (*toolset.Toolset, error) {
 		return config.ParseToolset("toolset", text)
 	}, nil, slog.New(slog.DiscardHandler))
-	for _, r := range []toolset.Record{{Name: "all"}, {Tenant: "acme", Name: "kept"}, {Tenant: "globex", Name: "left"},
+	for _, r := range []stored.Record{{Name: "all"}, {Tenant: "acme", Name: "kept"}, {Tenant: "globex", Name: "left"},
 		{Tenant: "acme", UID: "earlier", Name: "earlier"}} {
 		r.Text = []byte(`{"name":"` + r.Name + `","tools":[{"capability":"weather","tool":"other","hash":"` +
 			strings.Repeat("01", 32) + `"}]}`)

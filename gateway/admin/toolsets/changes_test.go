@@ -10,6 +10,7 @@ import (
 	"github.com/capgate/capgate/gateway/admin/toolsets"
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/lib/changefeed"
+	"github.com/capgate/capgate/internal/stored"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/toolset"
@@ -17,10 +18,10 @@ import (
 )
 
 // unreadable is a store that accepts changes, and cannot be read then.
-type unreadable struct{ toolset.Store }
+type unreadable struct{ stored.Store }
 
-func (unreadable) Changed(context.Context, changefeed.Position) (toolset.Changes, error) {
-	return toolset.Changes{}, errors.New("no answer")
+func (unreadable) Changed(context.Context, changefeed.Position) (stored.Changes, error) {
+	return stored.Changes{}, errors.New("no answer")
 }
 
 // TestUnreadChange: the answer to a change that cannot be read afterwards is not that the toolset is unknown, and the
@@ -33,7 +34,7 @@ func TestUnreadChange(t *testing.T) {
 	log, err := audit.Open(audit.Config{Out: &trail})
 	check.Must(t, err)
 	p := gatewaytest.ServeOperators(t, toolsets.New(toolsets.Config{
-		Toolsets: managed(unreadable{store.Toolsets()}), Catalog: c, Audit: log}))
+		Toolsets: managed(unreadable{store.Stored(toolset.Kind)}), Catalog: c, Audit: log}))
 	walk(t, p, nil, []step{
 		{"PUT", "/v1/toolsets/support", `{"tools":[{"capability":"mail"}]}`, 503, "TOOLSETS_UNAVAILABLE"},
 		{"DELETE", "/v1/toolsets/support", "", 200, "{}"},
@@ -48,9 +49,9 @@ func TestUnreadChange(t *testing.T) {
 }
 
 // overtaken is a store in which another operator changes the toolset before each change of it.
-type overtaken struct{ toolset.Store }
+type overtaken struct{ stored.Store }
 
-func (s overtaken) Write(ctx context.Context, r *toolset.Record, etag string) error {
+func (s overtaken) Write(ctx context.Context, r *stored.Record, etag string) error {
 	if etag != "" {
 		other := *r
 		if err := s.Store.Write(ctx, &other, ""); err != nil {
@@ -69,7 +70,7 @@ func TestAcceptAfterAChange(t *testing.T) {
 	c.Read(t.Context())
 	tool, _ := c.Describe("mail", "send")
 	p := gatewaytest.ServeOperators(t, toolsets.New(toolsets.Config{
-		Toolsets: managed(overtaken{store.Toolsets()}), Catalog: c}))
+		Toolsets: managed(overtaken{store.Stored(toolset.Kind)}), Catalog: c}))
 	of := `"capability":"mail","tool":"send","hash":"` + tool.Hash.String() + `"`
 	walk(t, p, nil, []step{
 		{"PUT", "/v1/toolsets/support", `{"tools":[{` + of + `}]}`, 200, `"state":"current"`},

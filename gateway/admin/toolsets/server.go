@@ -10,7 +10,7 @@ import (
 	"github.com/capgate/capgate/internal/lib/paging"
 	"github.com/capgate/capgate/internal/lib/restjson"
 	"github.com/capgate/capgate/internal/lib/search"
-	"github.com/capgate/capgate/internal/operator"
+	"github.com/capgate/capgate/internal/stored"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/internal/toolset"
@@ -33,9 +33,12 @@ type Config struct {
 
 // New returns the service.
 func New(cfg Config) admin.Service {
-	service := admin.NewService[capgatepb.ToolsetsServer](&server{Config: cfg}, capgatepb.RegisterToolsetsServer,
+	s := &server{Config: cfg, stored: admin.Stored{Kind: toolset.Kind, Objects: cfg.Toolsets, Tenants: cfg.Tenants,
+		Audit: cfg.Audit, Invalid: pages.Reason, Changed: "TOOLSET_CHANGED", Full: "TOOLSETS_FULL",
+		Unavailable: "TOOLSETS_UNAVAILABLE"}}
+	service := admin.NewService[capgatepb.ToolsetsServer](s, capgatepb.RegisterToolsetsServer,
 		capgatepb.RegisterToolsetsHandlerServer)
-	service.Fault = fault
+	service.Fault = s.stored.Fault
 	service.Large = map[string]int{capgatepb.Toolsets_SetToolset_FullMethodName: toolset.MaxText}
 	return service
 }
@@ -44,6 +47,7 @@ func New(cfg Config) admin.Service {
 type server struct {
 	capgatepb.UnimplementedToolsetsServer
 	Config
+	stored admin.Stored
 }
 
 var refusedInFile = &call.Refusal{Kind: call.FailedPrecondition, Reason: "TOOLSET_IN_FILE",
@@ -125,7 +129,7 @@ func refusedUnknown(name string) *call.Refusal {
 // SetToolset implements capgatepb.ToolsetsServer.
 func (s *server) SetToolset(ctx context.Context, req *capgatepb.SetToolsetRequest) (*capgatepb.SetToolsetResponse,
 	error) {
-	r, err := s.recordOf(ctx, req.GetToolset().GetName(), req.GetToolset())
+	r, err := s.stored.Record(ctx, req.GetToolset(), req.GetToolset().GetName())
 	if err == nil {
 		r.Text, err = textOf(req.GetToolset())
 	}
@@ -133,7 +137,7 @@ func (s *server) SetToolset(ctx context.Context, req *capgatepb.SetToolsetReques
 		err = s.check(r)
 	}
 	if err == nil {
-		err = s.write(ctx, r, req.GetToolset().GetEtag(), "set")
+		err = s.stored.Write(ctx, r, req.GetToolset().GetEtag(), "set")
 	}
 	if err != nil {
 		return nil, err
@@ -142,26 +146,8 @@ func (s *server) SetToolset(ctx context.Context, req *capgatepb.SetToolsetReques
 	return &capgatepb.SetToolsetResponse{Toolset: t}, err
 }
 
-// recordOf returns a record without text for a toolset that a request names.
-func (s *server) recordOf(ctx context.Context, name string, req admin.OfTenant) (*toolset.Record, error) {
-	of, err := admin.TenantOf(ctx, s.Tenants, req, pages.Reason)
-	if err != nil {
-		return nil, err
-	}
-	r := &toolset.Record{Tenant: of, Name: name, By: operator.Authenticated(ctx)}
-	if problem := toolset.CheckName(r.Name); problem != "" {
-		return nil, call.InvalidField(pages.Reason, "name", problem)
-	}
-	if of == "" {
-		return r, nil
-	}
-	settings, err := s.Tenants.Settings(ctx, of)
-	r.UID = uidOf(settings)
-	return r, err
-}
-
 // check rejects a toolset that is wrong, or that no caller would get because of one of the configuration.
-func (s *server) check(r *toolset.Record) error {
+func (s *server) check(r *stored.Record) error {
 	t, err := s.Toolsets.Parse(r.Text)
 	if err != nil {
 		return invalid(err)
@@ -177,38 +163,24 @@ func (s *server) check(r *toolset.Record) error {
 	return nil
 }
 
-func (s *server) write(ctx context.Context, r *toolset.Record, etag, what string) error {
-	err := s.Toolsets.Write(ctx, r, etag)
-	if err == nil || errors.Is(err, toolset.ErrUnread) {
-		admin.Record(ctx, s.Audit, "toolset."+what, r.Tenant, "toolset", r.Name)
-	}
-	return err
-}
-
 // DeleteToolset implements capgatepb.ToolsetsServer.
 func (s *server) DeleteToolset(ctx context.Context,
 	req *capgatepb.DeleteToolsetRequest) (*capgatepb.DeleteToolsetResponse, error) {
-	of, err := admin.TenantOf(ctx, s.Tenants, req, pages.Reason)
-	if err != nil {
-		return nil, err
-	}
-	r := &toolset.Record{Tenant: of, Name: req.GetToolsetName()}
-	switch err = s.write(ctx, r, req.GetEtag(), "deleted"); {
-	case errors.Is(err, toolset.ErrUnknown):
-		if set, _ := s.find(r.Name, of, ""); set != nil && set.Record() == nil {
+	name := req.GetToolsetName()
+	of, err := s.stored.Delete(ctx, req, name, req.GetEtag())
+	if errors.Is(err, stored.ErrUnknown) {
+		if set, _ := s.find(name, of, ""); set != nil && set.Record() == nil {
 			return nil, refusedInFile
 		}
-		return nil, refusedUnknown(r.Name)
-	case err != nil && !errors.Is(err, toolset.ErrUnread):
-		return nil, err
+		return nil, refusedUnknown(name)
 	}
-	return new(capgatepb.DeleteToolsetResponse), nil
+	return new(capgatepb.DeleteToolsetResponse), err
 }
 
 // AcceptToolsetTool implements capgatepb.ToolsetsServer.
 func (s *server) AcceptToolsetTool(ctx context.Context,
 	req *capgatepb.AcceptToolsetToolRequest) (*capgatepb.AcceptToolsetToolResponse, error) {
-	r, err := s.recordOf(ctx, req.GetToolsetName(), req)
+	r, err := s.stored.Record(ctx, req, req.GetToolsetName())
 	if err != nil {
 		return nil, err
 	}
@@ -226,7 +198,7 @@ func (s *server) AcceptToolsetTool(ctx context.Context,
 		return nil, err
 	}
 	if r.Text, err = textOf(t); err == nil {
-		err = s.write(ctx, r, set.Record().Etag, "tool_accepted")
+		err = s.stored.Write(ctx, r, set.Record().Etag, "tool_accepted")
 	}
 	if err != nil {
 		return nil, err
@@ -261,18 +233,4 @@ func (s *server) accepted(set *toolset.Set, req *capgatepb.AcceptToolsetToolRequ
 			Message: "the tool is unknown, or its hash has changed; capgate toolsets show " + set.Name() + " prints it"}
 	}
 	return t, nil
-}
-
-// fault returns the refusal for an error of the store.
-func fault(err error) *call.Refusal {
-	switch {
-	case errors.Is(err, toolset.ErrUnread):
-		return &call.Refusal{Kind: call.Unavailable, Reason: "TOOLSETS_UNAVAILABLE", Message: err.Error()}
-	case errors.Is(err, toolset.ErrChanged):
-		return &call.Refusal{Kind: call.Aborted, Reason: "TOOLSET_CHANGED", Message: err.Error()}
-	case errors.Is(err, toolset.ErrFull):
-		return &call.Refusal{Kind: call.ResourceExhausted, Reason: "TOOLSETS_FULL", Message: err.Error()}
-	}
-	return &call.Refusal{Kind: call.Unavailable, Reason: "TOOLSETS_UNAVAILABLE",
-		Message: "the store of toolsets is unavailable; repeat the request: " + err.Error()}
 }

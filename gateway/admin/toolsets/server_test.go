@@ -12,6 +12,7 @@ import (
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/operator"
+	"github.com/capgate/capgate/internal/stored"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
@@ -33,7 +34,7 @@ func authored(t *testing.T, description string) map[string]catalog.Declaration {
 }
 
 // managed returns a replica's toolsets, besides those of a configuration.
-func managed(store toolset.Store) *toolset.Manager {
+func managed(store stored.Store) *toolset.Manager {
 	m := toolset.NewManager(store, func(text []byte) (*toolset.Toolset, error) {
 		return config.ParseToolset("toolset", text)
 	}, nil, slog.New(slog.DiscardHandler))
@@ -72,7 +73,7 @@ func TestToolsetsByJSON(t *testing.T) {
 	c := catalog.New(catalog.Options{Store: store.Catalog()})
 	c.Replace(authored(t, "one"))
 	c.Read(t.Context())
-	m := managed(store.Toolsets())
+	m := managed(store.Stored(toolset.Kind))
 	p := gatewaytest.ServeOperators(t, toolsets.New(toolsets.Config{Toolsets: m, Catalog: c,
 		Versions: store.Versions()}))
 	tool, _ := c.Describe("mail", "send")
@@ -155,7 +156,7 @@ func TestToolsetsOfTenantsAreApart(t *testing.T) {
 	directory := tenant.NewDirectory(nil)
 	directory.Replace(map[string]*tenant.Settings{"acme": {ID: "acme", Capabilities: mail},
 		"globex": {ID: "globex", Capabilities: mail}})
-	m := managed(store.Toolsets())
+	m := managed(store.Stored(toolset.Kind))
 	var by guard.Authenticator = byName{}
 	p := gatewaytest.ServeGuarded(t, by, toolsets.New(toolsets.Config{Toolsets: m, Catalog: c,
 		Tenants: &tenant.Roster{Directory: directory}}))
@@ -210,10 +211,10 @@ func TestToolsetsOfFormerTenants(t *testing.T) {
 	c.Replace(authored(t, "one"))
 	directory, acme := tenant.NewDirectory(nil), &tenant.Settings{ID: "acme"}
 	directory.Replace(map[string]*tenant.Settings{"acme": acme, "globex": {ID: "globex"}})
-	m := managed(store.Toolsets())
+	m := managed(store.Stored(toolset.Kind))
 	p := gatewaytest.ServeOperators(t, toolsets.New(toolsets.Config{Toolsets: m, Catalog: c,
 		Tenants: &tenant.Roster{Directory: directory}}))
-	check.Must(t, m.Write(t.Context(), &toolset.Record{Tenant: "acme", UID: "earlier", Name: "earlier",
+	check.Must(t, m.Write(t.Context(), &stored.Record{Tenant: "acme", UID: "earlier", Name: "earlier",
 		Text: []byte(`{"name":"earlier","tools":[{"capability":"mail"}]}`)}, ""))
 	walk(t, p, nil, []step{
 		{"PUT", "/v1/toolsets/kept", `{"tenant":"acme","tools":[{"capability":"mail"}]}`, 200, `"tenant":"acme"`},

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/gateway/admin/toolsets"
+	"github.com/capgate/capgate/internal/stored"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
@@ -18,7 +19,8 @@ func TestFixedArgumentsKeepTheirValues(t *testing.T) {
 	t.Parallel()
 	store := gatewaytest.OpenStore(t, "embedded")
 	c := catalog.New(catalog.Options{Store: store.Catalog()})
-	p := gatewaytest.ServeOperators(t, toolsets.New(toolsets.Config{Toolsets: managed(store.Toolsets()), Catalog: c}))
+	p := gatewaytest.ServeOperators(t, toolsets.New(toolsets.Config{
+		Toolsets: managed(store.Stored(toolset.Kind)), Catalog: c}))
 	for _, value := range []string{`"a\u0085b"`, `"\u007f\u009f"`, `"\ufeffx\ufeff"`, `"\ufffe\uffff"`,
 		`"\u2028\u2029"`,
 		`"\\u0085"`, `"\u0000\u001f"`, `"😀"`, `"~"`, `"0x10"`, `"2027-01-31"`, `"<<"`, `1e5`, `-0`, `1E-7`, `1.50`,
@@ -60,10 +62,10 @@ func TestLaterTenantHasNoEarlierToolsets(t *testing.T) {
 	hash := tool.Hash.String()
 	directory := tenant.NewDirectory(nil)
 	directory.Replace(map[string]*tenant.Settings{"acme": {ID: "acme"}})
-	m := managed(store.Toolsets())
+	m := managed(store.Stored(toolset.Kind))
 	p := gatewaytest.ServeGuarded(t, byName{}, toolsets.New(toolsets.Config{Toolsets: m, Catalog: c,
 		Tenants: &tenant.Roster{Directory: directory}}))
-	check.Must(t, m.Write(t.Context(), &toolset.Record{Tenant: "acme", UID: "earlier", Name: "support",
+	check.Must(t, m.Write(t.Context(), &stored.Record{Tenant: "acme", UID: "earlier", Name: "support",
 		Text: []byte(`{"name":"support","tools":[{"capability":"mail","tool":"send","hash":"` + hash +
 			`","arguments":{"to":"secret"}}]}`)}, ""))
 	walk(t, p, []string{"X-Operator", "ann admin acme"}, []step{

@@ -38,7 +38,7 @@ func (s *server) viewOf(ctx context.Context, of string) (v view, err error) {
 			return v, err
 		}
 		if err == nil {
-			v.uids[id] = uidOf(settings)
+			v.uids[id] = settings.UID()
 		}
 		if restricted && err == nil { // the roles of an operator may name tenants that do not exist
 			v.settings = append(v.settings, settings)
@@ -56,14 +56,6 @@ func (v view) shows(set *toolset.Set) bool {
 		return set.HasTenant(v.exists)
 	}
 	return slices.ContainsFunc(v.tenants, func(id string) bool { return set.IsFor(id, v.uids[id]) })
-}
-
-// uidOf returns the UID of a tenant; of is nil for tenant.Default of a gateway without tenants.
-func uidOf(of *tenant.Settings) string {
-	if of == nil {
-		return ""
-	}
-	return of.UID()
 }
 
 // sees reports whether the operator sees a capability.

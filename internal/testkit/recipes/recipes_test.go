@@ -28,10 +28,11 @@ var followed = map[string]struct {
 	"A front door":             {test: "gateway/frontdoor/echo", build: "gateway/frontdoor"},
 	"An upstream protocol":     {(*scratch).describe, "gateway/upstream/hello", "gateway/upstream/protocols", ""},
 	"A source of backends":     {(*scratch).describe, "internal/registry/ports", "internal/app", ""},
-	"An admin method":          {generate: (*scratch).protos, build: "gateway/admin/summary"},
+	"An admin method":          {generate: (*scratch).method, build: "gateway/admin/summary"},
 	"A configuration field":    {generate: (*scratch).describe, build: "gateway/relay/accept"},
 	"A feature of the process": {build: "internal/app"},
 	"State in Redis":           {generate: (*scratch).keys, test: "internal/redisstore", run: "^TestVisits$"},
+	"A stored object":          {(*scratch).object, "gateway/admin/banners", "internal/app", ""},
 }
 
 // TestRecipes follows each recipe of the document, and counts its files.
@@ -196,6 +197,21 @@ func (s *scratch) keys() {
 	s.changed("docs/run/keys.md", "deploy/redis/users.acl")
 }
 
+// method generates the Go code of the protos, for a new method.
+func (s *scratch) method() {
+	s.Helper()
+	s.protos()
+	s.changed("proto/capgate/v1/summary.pb.go", "proto/capgate/v1/summary_grpc.pb.go",
+		"proto/capgate/v1/summary.pb.gw.go")
+}
+
+// object generates the Go code of the protos, the table of keys and the permissions of Redis users.
+func (s *scratch) object() {
+	s.Helper()
+	s.protos()
+	s.keys()
+}
+
 // protos generates the Go code of the protos.
 func (s *scratch) protos() {
 	s.Helper()
@@ -214,8 +230,6 @@ func (s *scratch) protos() {
 	if out, err := c.CombinedOutput(); err != nil {
 		s.Fatalf("buf generate: %v\n%s", err, out)
 	}
-	s.changed("proto/capgate/v1/summary.pb.go", "proto/capgate/v1/summary_grpc.pb.go",
-		"proto/capgate/v1/summary.pb.gw.go")
 }
 
 // changed checks that generated files differ from the repository's.

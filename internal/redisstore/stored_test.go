@@ -11,6 +11,7 @@ import (
 
 	"github.com/capgate/capgate/internal/lib/changefeed"
 	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/stored"
 	tenanttest "github.com/capgate/capgate/internal/tenant/storetest"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/toolset"
@@ -19,15 +20,15 @@ import (
 // toolsetsOf returns a replica's toolsets, and a channel that gets one after each change.
 func toolsetsOf(s *redisstore.Store) (*toolset.Manager, <-chan struct{}) {
 	changed := make(chan struct{}, 100)
-	return toolset.NewManager(s.Toolsets(), func(text []byte) (*toolset.Toolset, error) {
+	return toolset.NewManager(s.Stored(toolset.Kind), func(text []byte) (*toolset.Toolset, error) {
 		var of toolset.Toolset
 		return &of, json.Unmarshal(text, &of)
 	}, func() { changed <- struct{}{} }, slog.New(slog.DiscardHandler)), changed
 }
 
 // support returns a toolset of a tenant with one tool.
-func support(tenant, uid, tool string) *toolset.Record {
-	return &toolset.Record{Tenant: tenant, UID: uid, Name: "support", By: "ann",
+func support(tenant, uid, tool string) *stored.Record {
+	return &stored.Record{Tenant: tenant, UID: uid, Name: "support", By: "ann",
 		Text: []byte(`{"tools":[{"capability":"mail","tool":"` + tool + `"}]}`)}
 }
 
@@ -66,15 +67,15 @@ func TestToolsets(t *testing.T) {
 			t.Errorf("got %+v", r)
 		}
 		check.Must(t, here.Write(ctx, support("acme", "u1", "list"), r.Etag))
-		if err := here.Write(ctx, support("acme", "u1", "drop"), r.Etag); !errors.Is(err, toolset.ErrChanged) {
+		if err := here.Write(ctx, support("acme", "u1", "drop"), r.Etag); !errors.Is(err, stored.ErrChanged) {
 			t.Errorf("an outdated change: %v", err)
 		}
 		known("the change", func() bool { return has(there, "acme", "u1", "list") })
-		err := here.Write(ctx, &toolset.Record{Tenant: "acme", Name: "none"}, "")
-		if !errors.Is(err, toolset.ErrUnknown) {
+		err := here.Write(ctx, &stored.Record{Tenant: "acme", Name: "none"}, "")
+		if !errors.Is(err, stored.ErrUnknown) {
 			t.Errorf("deleted an unknown toolset: %v", err)
 		}
-		check.Must(t, here.Write(ctx, &toolset.Record{Name: "support"}, ""))
+		check.Must(t, here.Write(ctx, &stored.Record{Name: "support"}, ""))
 		known("the end", func() bool { return !has(there, "other", "", "read") })
 
 		tenants := open().Tenants()
@@ -94,20 +95,20 @@ func TestToolsetsAreBounded(t *testing.T) {
 		r.Name = name
 		return m.Write(t.Context(), r, "")
 	}
-	for n := range toolset.MaxOfTenant {
+	for n := range toolset.Kind.TenantObjects {
 		check.Must(t, write("acme", fmt.Sprint("set-", n), ""))
 	}
-	if err := write("acme", "more", ""); !errors.Is(err, toolset.ErrFull) {
+	if err := write("acme", "more", ""); !errors.Is(err, stored.ErrFull) {
 		t.Errorf("one more: %v", err)
 	}
 	check.Must(t, write("acme", "set-0", "er"))
 	check.Must(t, write("acme-2", "more", ""))
 	large := strings.Repeat("x", toolset.MaxText)
 	var err error
-	for n := 0; n < toolset.MaxTenantBytes/toolset.MaxText+1 && err == nil; n++ {
+	for n := 0; n < toolset.Kind.TenantBytes/toolset.MaxText+1 && err == nil; n++ {
 		err = write("globex", fmt.Sprint("set-", n), large)
 	}
-	if !errors.Is(err, toolset.ErrFull) {
+	if !errors.Is(err, stored.ErrFull) {
 		t.Errorf("large ones: %v", err)
 	}
 }
@@ -115,8 +116,8 @@ func TestToolsetsAreBounded(t *testing.T) {
 // TestToolsetsAreErasedByMany: the end of a tenant deletes all its toolsets, also while others delete some of them.
 func TestToolsetsAreErasedByMany(t *testing.T) {
 	t.Parallel()
-	all := open(t, redisstore.Config{}).Toolsets()
-	for n := range toolset.MaxOfTenant {
+	all := open(t, redisstore.Config{}).Stored(toolset.Kind)
+	for n := range toolset.Kind.TenantObjects {
 		r := support("acme", "u", "send")
 		r.Name = fmt.Sprint("set-", n)
 		check.Must(t, all.Write(t.Context(), r, ""))

@@ -1,8 +1,8 @@
--- Sets or deletes a toolset. It returns its new version, or a negative number: -1 there is another version, -2 there is
+-- Sets or deletes an object. It returns its new version, or a negative number: -1 there is another version, -2 there is
 -- none to delete, -3 there are too many, or they are too large.
 --
--- KEYS: toolsets, state, changes. ARGV: a new epoch, the channel, the field, its beginning that all toolsets of the
--- tenant have, the text or "" to delete it, the expected version or "", and the bounds: toolsets and bytes of all, and
+-- KEYS: objects, state, changes. ARGV: a new epoch, the channel, the field, its beginning that all objects of the
+-- tenant have, the text or "" to delete it, the expected version or "", and the limits: objects and bytes of all, and
 -- of a tenant.
 
 -- include journal
@@ -23,7 +23,7 @@ if text ~= '' then
   if n >= tonumber(ARGV[7]) or bytes + #text > tonumber(ARGV[8]) or own >= tonumber(ARGV[9])
     or own_bytes + #text > tonumber(ARGV[10]) then return -3 end
 end
--- Deleted toolsets stay in the list of changes. With another epoch, replicas read everything.
+-- Deleted objects stay in the list of changes. With another epoch, replicas read everything.
 if redis.call('ZCARD', changes) >= 4 * tonumber(ARGV[7]) then redis.call('DEL', changes, state) end
 local version = record(state, ARGV[1])
 redis.call('ZADD', changes, version, field)
