@@ -70,12 +70,9 @@ func (s *Sessions) claimArtifacts(ctx context.Context, holdings []affinity.Locat
 const maxAddr = 300
 
 // Locate implements affinity.Store.
-func (s *Sessions) Locate(ctx context.Context, a affinity.Artifact) (addr string, err error) {
+func (s *Sessions) Locate(ctx context.Context, a affinity.Artifact) (string, error) {
 	key := s.artifactKey(a)
-	err = s.do(ctx, func(ctx context.Context, r redis.Cmdable) error {
-		addr, err = r.Get(ctx, key).Result()
-		return err
-	})
+	addr, err := fetch(ctx, s.client, redis.Cmdable.Get, key)
 	switch {
 	case errors.Is(err, redis.Nil):
 		return "", nil

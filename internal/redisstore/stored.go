@@ -25,8 +25,14 @@ type Stored struct {
 	kind stored.Kind
 }
 
-// Stored returns the store of the objects of a kind.
-func (s *Store) Stored(k stored.Kind) *Stored { return &Stored{s.client(Policy), k} }
+// Stored returns the store of the objects of a kind. It panics if storedKinds does not have the kind: the objects of
+// deleted tenants would stay.
+func (s *Store) Stored(k stored.Kind) *Stored {
+	if s.signer.rejected[Kind(k.Name)] == nil {
+		panic("storedKinds does not have " + k.Names)
+	}
+	return &Stored{s.client(Policy), k}
+}
 
 // storedText is the value of an object, after its version and the time of its change.
 type storedText struct {

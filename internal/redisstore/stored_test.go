@@ -136,3 +136,15 @@ func TestToolsetsAreErasedByMany(t *testing.T) {
 		t.Errorf("%d toolsets are left: %v", len(left.Records), err)
 	}
 }
+
+// TestStoredKindsAreListed: a kind that is not in the list has no store, because its objects would outlive tenants.
+func TestStoredKindsAreListed(t *testing.T) {
+	t.Parallel()
+	s := open(t, redisstore.Config{})
+	defer func() {
+		if recover() == nil {
+			t.Error("objects of a kind that is not listed have a store")
+		}
+	}()
+	s.Stored(stored.Kind{Name: "banner", Names: "banners"})
+}

@@ -211,7 +211,11 @@ func (t *Tenants) TenantIDs(ctx context.Context, after string, most int) (ids []
 
 // publishChange increments the version and publishes a change.
 func (t *Tenants) publishChange(ctx context.Context, c tenant.Change) error {
-	version, err := fetch(ctx, t.client, redis.Cmdable.Incr, t.versionKey())
+	var version int64
+	err := t.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
+		version, err = r.Incr(ctx, t.versionKey()).Result()
+		return err
+	})
 	if err == nil {
 		err = t.publish(ctx, t.channel("tenants"), joinWords([]string{strconv.FormatInt(version, 10), c.Tenant, c.Key}))
 	}

@@ -41,7 +41,7 @@ type Set struct {
 
 type tool struct{ capability, name string }
 
-// id identifies the toolset of a name of a tenant.
+// id is the name of a toolset of a tenant; the tenant "" means all.
 type id struct{ tenant, name string }
 
 // Caller is a caller of toolsets.
