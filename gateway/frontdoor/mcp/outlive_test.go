@@ -31,7 +31,7 @@ type lasting struct {
 	aborted        error  // at the end
 }
 
-// features are those of MCP servers; nil means none.
+// newLasting returns a front door with features of MCP servers; nil means none.
 func newLasting(t *testing.T, features mcp.Features) *lasting {
 	l := &lasting{asking: newAsking(t), w: &unread{ResponseRecorder: httptest.NewRecorder(), room: 1 << 20,
 		until: time.Now().Add(time.Hour)}}
