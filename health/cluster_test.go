@@ -260,9 +260,9 @@ func (l link) Leave(ctx context.Context, id string) error {
 	return l.Store.Leave(ctx, id)
 }
 
-func (l link) Publish(ctx context.Context, reports []health.Report) error {
+func (l link) Publish(ctx context.Context, reports []health.Report) ([]health.Waiting, error) {
 	if l.m.gone.Load() {
-		return errGone
+		return nil, errGone
 	}
 	return l.Store.Publish(ctx, reports)
 }

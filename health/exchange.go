@@ -70,8 +70,8 @@ func (p *Prober) exchange(ctx context.Context, work *Work, inFlight *sync.WaitGr
 	}
 	if reports := work.Publish; len(reports) > 0 {
 		do(func(ctx context.Context) func(time.Time) {
-			err := shared.Store.Publish(ctx, reports)
-			return func(now time.Time) { p.replica.OnPublish(now, reports, err) }
+			waiting, err := shared.Store.Publish(ctx, reports)
+			return func(now time.Time) { p.replica.OnPublish(now, reports, waiting, err) }
 		})
 	}
 	for _, read := range work.Reads {

@@ -5,9 +5,9 @@ import "time"
 // Limits of publishing.
 const (
 	minPublishInterval = 100 * time.Millisecond // between two publish commands
-	maxPublishInterval = time.Second            // the same, with many replicas and many changes
+	maxPublishInterval = 2 * time.Second        // the same, with many replicas and many changes
+	publishEach        = 250 * time.Microsecond // of that, for each replica, and each changed shard and one more
 	publishAfterLoss   = time.Second            // delay before a store that lost its content is written
-	maxDeliveries      = 500_000                // a second: shard events delivered to all replicas together
 	publishBackoff     = 2 * time.Second        // after a failed publish
 	maxReports         = 1024                   // in one publish command
 	maxDeletions       = 16 << 10               // pending deletions; further ones are left to garbage collection
@@ -63,22 +63,25 @@ func (r *Replica) dueReports(now time.Time) []Report {
 	return reports
 }
 
-// publishInterval returns the time to wait after a publish. Every changed shard is delivered to all
-// replicas, and each of them may have as much to publish.
+// publishInterval returns the time to wait after a publish. Each replica may have as much to publish, and the store
+// needs about a tenth of that time for all of them.
 func (r *Replica) publishInterval(reports []Report) time.Duration {
 	changed := map[int]struct{}{}
 	for _, report := range reports {
 		changed[ShardOf(report.Capability)] = struct{}{}
 	}
-	deliveries := len(changed) * len(r.live) * len(r.live)
-	return min(max(minPublishInterval, time.Duration(deliveries)*time.Second/maxDeliveries), maxPublishInterval)
+	each := time.Duration(len(changed)+1) * publishEach
+	return min(max(minPublishInterval, time.Duration(len(r.live))*each), maxPublishInterval)
 }
 
 // OnPublish takes the result of a publish that Step requested.
-func (r *Replica) OnPublish(now time.Time, reports []Report, err error) {
+func (r *Replica) OnPublish(now time.Time, reports []Report, waiting []Waiting, err error) {
 	r.publishing = false
 	r.nextPublish = now.Add(r.publishInterval(reports))
 	if err == nil {
+		for _, w := range waiting {
+			r.expect(now, w)
+		}
 		return
 	}
 	r.nextPublish = now.Add(r.jitter(publishBackoff, 0.5))

@@ -21,7 +21,8 @@ type shard struct {
 	fleets       map[*fleet]struct{}
 	version      uint64    // known; 0: none
 	latest       uint64    // latest version known to exist
-	awaitsEvents bool      // for events up to newest, which may be on their way
+	awaitsEvents bool      // for events up to latest, which may be on their way
+	waits        bool      // the event of latest waits in the store; a read of the version sends it
 	nextRead     time.Time // time of the next read
 	lastRead     time.Time // time of the last read
 	reading      bool
@@ -56,8 +57,8 @@ func (r *Replica) dueReads(now time.Time) []ShardRead {
 			p.awaitsEvents, p.nextRead = false, now.Add(r.jitter(r.options.Reconcile, 0.2))
 			continue
 		}
-		p.reading, p.awaitsEvents, p.stale, p.lastRead = true, false, false, now
-		p.full = p.version == 0 || missed
+		p.full = p.version == 0 || missed && !p.waits
+		p.reading, p.awaitsEvents, p.waits, p.stale, p.lastRead = true, false, false, false, now
 		r.readsInFlight++
 		reads = append(reads, ShardRead{Shard: n, Known: p.version, Full: p.full})
 	}
@@ -71,6 +72,20 @@ func (r *Replica) readSoon(n int) {
 	if at := p.lastRead.Add(minReadInterval); at.Before(p.nextRead) {
 		p.nextRead = at
 	}
+}
+
+// expect takes a shard whose notice of a change waits in the store. If no event arrives until the notice is due, the
+// shard's version is read, so that the store sends it.
+func (r *Replica) expect(now time.Time, w Waiting) {
+	if w.Shard < 0 || w.Shard >= Shards {
+		return
+	}
+	p := &r.shards[w.Shard]
+	if missed := p.version < p.latest && !p.waits; missed || p.version == 0 || p.version > w.Version {
+		return
+	}
+	p.latest, p.awaitsEvents, p.waits = max(p.latest, w.Version+1), true, true
+	p.nextRead = now.Add(w.Wait + r.options.Jitter(w.Wait/4+1))
 }
 
 // resync schedules full reads of all shards, spread over some time.
@@ -131,8 +146,9 @@ func (r *Replica) OnShard(now time.Time, read ShardRead, got Shard, err error) {
 	if p.stale {
 		p.nextRead = p.lastRead.Add(minReadInterval)
 	}
+	waiting := Waiting{read.Shard, got.Version, got.Wait}
 	if !read.Full && got.Version != 0 {
-		r.onVersion(read, got.Version)
+		r.onVersion(now, read, waiting)
 		return
 	}
 	if p.version != read.Known && got.Version < p.version { // it was recreated meanwhile
@@ -150,6 +166,9 @@ func (r *Replica) OnShard(now time.Time, read ShardRead, got Shard, err error) {
 	for _, n := range buffered {
 		r.onShardEvent(now, n)
 	}
+	if got.Wait > 0 {
+		r.expect(now, waiting)
+	}
 	r.repair(now, p)
 	r.publish()
 }
@@ -157,13 +176,17 @@ func (r *Replica) OnShard(now time.Time, read ShardRead, got Shard, err error) {
 // onVersion takes the version of a shard without its entries. While many replicas publish,
 // the store is mostly ahead of the received events. A full read would then be wasteful: the missing
 // events are mostly on their way.
-func (r *Replica) onVersion(read ShardRead, version uint64) {
+func (r *Replica) onVersion(now time.Time, read ShardRead, got Waiting) {
 	p := &r.shards[read.Shard]
 	switch {
-	case version < read.Known: // the store has lost content
+	case got.Version < read.Known: // the store has lost content
 		r.invalidate(read.Shard)
-	case version > p.version:
-		p.latest, p.awaitsEvents, p.nextRead = version, true, p.lastRead.Add(minReadInterval)
+	case got.Wait > 0:
+		r.expect(now, got)
+	case got.Version > p.version:
+		p.latest, p.awaitsEvents, p.nextRead = got.Version, true, p.lastRead.Add(minReadInterval)
+	case p.version < p.latest: // the store has lost changes that waited
+		r.invalidate(read.Shard)
 	}
 }
 
@@ -232,7 +255,7 @@ func (r *Replica) onShardEvent(now time.Time, n Event) {
 		p.buffered = append(p.buffered, n)
 		return
 	case n.Previous != p.version:
-		p.latest = n.Version
+		p.latest, p.waits = n.Version, false
 		r.readSoon(n.Shard)
 		return
 	}

@@ -350,7 +350,8 @@ func TestDeletedTooLate(t *testing.T) {
 	t.Parallel()
 	bubble(t, 3, 3, func(t *testing.T, c *cluster) {
 		late := health.Report{Key: health.Key{Capability: "c", Addr: "b1:1"}}
-		check.Must(t, c.store.Publish(t.Context(), []health.Report{late}))
+		_, err := c.store.Publish(t.Context(), []health.Report{late})
+		check.Must(t, err)
 		pass(time.Second)
 		if first, _ := c.store.Observations("c", "b1:1"); first == nil || first.State != health.Up {
 			t.Errorf("its owner has not published it again: %+v", first)

@@ -19,9 +19,12 @@ type Membership interface {
 // version, which contains the time: a store that forgets changes, as after a failover, gives no version twice. The
 // change is sent to all watchers with its version and the one before. The store may lose its content at any time.
 type Store interface {
-	// Publish stores reports in their shards. After an error some of them may be stored.
-	Publish(ctx context.Context, reports []Report) error
-	// Shard returns shard n, 0 to Shards-1. Entries are left out unless full is set.
+	// Publish stores reports in their shards, and notifies the watchers. If there are many changes, notices wait, and a
+	// later one has many changes: Publish returns the shards for which that is so. After an error some reports may be
+	// stored.
+	Publish(ctx context.Context, reports []Report) ([]Waiting, error)
+	// Shard returns shard n, 0 to Shards-1. Entries are left out unless whole is set. If a notice has waited long enough,
+	// it is sent.
 	Shard(ctx context.Context, n int, whole bool) (Shard, error)
 	// Watch delivers changes, in order within each shard, until its source is lost or ctx ends.
 	// It notices a lost source within seconds. The first event has Subscribed set; no later change
@@ -109,9 +112,17 @@ type Entry struct {
 
 // Shard is one part of the store.
 type Shard struct {
-	Version uint64 // 0: the shard does not exist
-	Now     int64  // ms of the store's clock
-	Entries []Entry
+	Version uint64        // of its last notice; 0: the shard does not exist
+	Now     int64         // ms of the store's clock
+	Wait    time.Duration // time until its next read should send the notice that waits; 0: none waits
+	Entries []Entry       // those of the notice that waits are included
+}
+
+// Waiting is a shard whose notice of a publication waits.
+type Waiting struct {
+	Shard   int
+	Version uint64        // of its last notice
+	Wait    time.Duration // time until a read of the shard should send the notice
 }
 
 // Event is a change of the store or of the membership. Exactly one of its parts is set.

@@ -15,5 +15,5 @@
 //	report.go      the table
 //
 // With --server, it measures a real redis-server instead: features.go lists the features that share state in Redis,
-// and server.go measures them.
+// server.go measures them, and failure.go measures a mass failure.
 package main

@@ -32,7 +32,7 @@ func main() {
 	debug.SetGCPercent(30) // most of the heap lives as long as the process
 	var text strings.Builder
 	if *server > 0 {
-		onServer(io.MultiWriter(os.Stdout, &text), *replicas, *rate, *server, *only)
+		onServer(io.MultiWriter(os.Stdout, &text), *replicas, *rate, *server, *only, *backends**share/100)
 		return
 	}
 	report(io.MultiWriter(os.Stdout, &text), *replicas, *backends/perFleet*perFleet, *share)

@@ -64,8 +64,8 @@ func (n *node) step(f func()) {
 		})
 	}
 	if len(work.Publish) > 0 {
-		r.publish(work.Publish, func() {
-			n.step(func() { n.replica.OnPublish(n.time(), work.Publish, nil) })
+		r.publish(work.Publish, func(waiting []health.Waiting) {
+			n.step(func() { n.replica.OnPublish(n.time(), work.Publish, waiting, nil) })
 		})
 	}
 	for _, read := range work.Reads {

@@ -11,8 +11,10 @@ import (
 const (
 	heartbeatCost   = 57 * time.Microsecond  // a heartbeat, both commands
 	memberCost      = 80 * time.Nanosecond   // per member, in a heartbeat
-	publishCost     = 70 * time.Microsecond  // a publication to one shard
+	publishCost     = 30 * time.Microsecond  // a publication
+	shardCost       = 20 * time.Microsecond  // more per shard
 	observationCost = 5 * time.Microsecond   // per observation written
+	readCost        = 70 * time.Microsecond  // reading a shard in full
 	versionCost     = 50 * time.Microsecond  // reading the version of a shard
 	entryCost       = 400 * time.Nanosecond  // per observation of a shard that is read in full
 	eventCost       = 700 * time.Nanosecond  // per event and follower
@@ -21,6 +23,15 @@ const (
 	trip            = 500 * time.Microsecond // one way between a replica and Redis
 	backAtLeast     = 20 * time.Millisecond  // until a follower has noticed a restart and has subscribed again
 	backAtMost      = 220 * time.Millisecond
+)
+
+// The pace of notices, as in lua/include/health_notices.lua.
+const (
+	noticePace  = 200 * time.Microsecond // for each follower
+	changePace  = 3500 * time.Nanosecond // more per change and follower
+	allowance   = time.Second            // by which notices may be ahead
+	mostChanges = 128                    // in a notice
+	othersWait  = time.Second            // more, for replicas whose changes do not wait alone
 )
 
 // redis simulates the scripts of internal/redisstore. It works in rounds, as Redis' event loop does: it runs all
@@ -55,6 +66,8 @@ type simShard struct {
 	version      uint64
 	observations map[health.Key]*health.Observation
 	entries      []health.Entry // all observations, shared by all readers; nil until the first reader needs them
+	waiting      map[health.Key]struct{}
+	paid         time.Time
 }
 
 func (r *redis) time() int64 { return r.clock.now.Add(r.ahead).UnixMilli() }
@@ -123,59 +136,93 @@ func (r *redis) heartbeat(b health.Heartbeat, done func(health.Members)) {
 	}, func() { done(m) })
 }
 
-// publish writes reports to their shards, one shard after the other.
-func (r *redis) publish(reports []health.Report, done func()) {
-	shards := map[int][]health.Report{}
-	for _, report := range reports {
-		n := health.ShardOf(report.Capability)
-		shards[n] = append(shards[n], report)
-	}
-	n := 0
-	var next func()
-	next = func() {
-		for n < health.Shards && len(shards[n]) == 0 {
-			n++
+// publish writes reports to their shards.
+func (r *redis) publish(reports []health.Report, done func([]health.Waiting)) {
+	var waiting []health.Waiting
+	r.command(func() time.Duration {
+		shards := map[int][]health.Report{}
+		for _, report := range reports {
+			n := health.ShardOf(report.Capability)
+			shards[n] = append(shards[n], report)
 		}
-		if n == health.Shards {
-			done()
-			return
+		cost := publishCost
+		for n := range health.Shards {
+			if len(shards[n]) == 0 {
+				continue
+			}
+			cost += shardCost + time.Duration(len(shards[n]))*observationCost
+			if wait, version := r.write(n, shards[n]); wait > 0 {
+				waiting = append(waiting, health.Waiting{Shard: n, Version: version, Wait: wait})
+			}
 		}
-		r.command(func() time.Duration { return r.write(n, shards[n]) }, func() {
-			n++
-			next()
-		})
-	}
-	next()
+		return cost
+	}, func() { done(waiting) })
 }
 
-func (r *redis) write(n int, reports []health.Report) time.Duration {
+// write stores reports, and returns the time for which their notice waits.
+func (r *redis) write(n int, reports []health.Report) (time.Duration, uint64) {
 	p := &r.shards[n]
 	if p.observations == nil {
-		p.observations = map[health.Key]*health.Observation{}
+		p.observations, p.waiting = map[health.Key]*health.Observation{}, map[health.Key]struct{}{}
 	}
-	event := health.Event{Shard: n, Previous: p.version, Version: max(p.version+1, uint64(r.time())*1000)}
-	p.version, p.entries = event.Version, nil
-	size := len("page 00 1700000000000000 1700000000000000")
+	waited, version := len(p.waiting) > 0, p.version
+	p.entries = nil
 	for _, report := range reports {
 		v := *report.Observation
 		v.Written, v.Since = r.time(), r.time()-report.Age.Milliseconds()
 		p.observations[report.Key] = &v
-		event.Entries = append(event.Entries, health.Entry{Key: report.Key, Observation: &v})
-		size += len(fmt.Sprintf("\n%s %s %d\n%d %d %d 0 %d %d %s %s", report.Capability, report.Addr, report.Role,
-			v.Since, v.Written, v.State, v.Dialect, v.Episode, v.By, v.Reason))
+		p.waiting[report.Key] = struct{}{}
 	}
-	r.events = append(r.events, event)
-	r.eventCount++
-	r.published += uint64(size)
-	r.delivered += uint64(size * len(r.nodes))
-	return publishCost + time.Duration(len(reports))*observationCost
+	wait := r.notify(n)
+	if wait > 0 && waited && p.version == version {
+		wait += othersWait
+	}
+	return wait, p.version
+}
+
+// notify publishes the changes of a shard that wait, and returns the time for which the rest waits.
+func (r *redis) notify(n int) time.Duration {
+	p := &r.shards[n]
+	now := r.clock.now
+	if p.paid.Before(now) {
+		p.paid = now
+	}
+	for len(p.waiting) > 0 && (p.version == 0 || !p.paid.After(now.Add(allowance))) {
+		event := health.Event{Shard: n, Previous: p.version, Version: max(p.version+1, uint64(r.time())*1000)}
+		size := len("page 00 1700000000000000 1700000000000000")
+		for k := range p.waiting {
+			if len(event.Entries) == mostChanges {
+				break
+			}
+			delete(p.waiting, k)
+			v := p.observations[k]
+			event.Entries = append(event.Entries, health.Entry{Key: k, Observation: v})
+			size += len(fmt.Sprintf("\n%s %s %d\n%d %d %d 0 %d %d %s %s", k.Capability, k.Addr, k.Role,
+				v.Since, v.Written, v.State, v.Dialect, v.Episode, v.By, v.Reason))
+		}
+		p.version = event.Version
+		r.events = append(r.events, event)
+		r.eventCount++
+		r.published += uint64(size)
+		r.delivered += uint64(size * len(r.nodes))
+		p.paid = p.paid.Add(time.Duration(len(r.nodes)) * (noticePace + time.Duration(len(event.Entries))*changePace))
+	}
+	if len(p.waiting) == 0 {
+		return 0
+	}
+	return p.paid.Sub(now) - allowance + time.Millisecond
 }
 
 // read returns the version of a shard, and with whole all of its observations, which takes a second command.
 func (r *redis) read(n int, whole bool, done func(health.Shard)) {
 	var got health.Shard
 	r.command(func() time.Duration {
-		got = health.Shard{Version: r.shards[n].version, Now: r.time()}
+		before := r.shards[n].version
+		wait := r.notify(n)
+		if wait > 0 && r.shards[n].version == before {
+			wait += othersWait
+		}
+		got = health.Shard{Version: r.shards[n].version, Now: r.time(), Wait: wait}
 		return versionCost
 	}, func() {
 		if !whole || got.Version == 0 {
@@ -190,7 +237,7 @@ func (r *redis) read(n int, whole bool, done func(health.Shard)) {
 				}
 			}
 			got.Version, got.Entries = p.version, p.entries
-			return publishCost + time.Duration(len(got.Entries))*entryCost
+			return readCost + time.Duration(len(got.Entries))*entryCost
 		}, func() { done(got) })
 	})
 }

@@ -34,7 +34,7 @@ type measurement struct {
 type cost struct{ commands, busy float64 }
 
 // onServer measures the cost of each feature, and of all together, at a real redis-server.
-func onServer(out io.Writer, replicas, rate int, window time.Duration, only string) {
+func onServer(out io.Writer, replicas, rate int, window time.Duration, only string, dead int) {
 	var main redistest.Main
 	defer main.Close()
 	m := &measurement{server: redistest.StartPlain(&main, "--maxclients", "19000"), window: window}
@@ -68,6 +68,10 @@ func onServer(out io.Writer, replicas, rate int, window time.Duration, only stri
 	}
 	row("all, at rest", 0, features(), nil)
 	row(fmt.Sprintf("all, %d calls/s at each replica, a backend is drained", rate), rate, features(), m.drain)
+	if strings.Contains("mass failure", only) {
+		fmt.Fprintln(out)
+		m.massFailure(out, dead)
+	}
 }
 
 // measure runs features at all replicas and returns their cost. If during is not nil, it runs before the window.

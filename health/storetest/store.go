@@ -25,6 +25,7 @@ type Store struct {
 	shards    [health.Shards]shard
 	watchers  map[*watcher]struct{}
 	fault     Fault
+	pace      time.Duration
 	publishes int
 	read      int
 	reports   int
@@ -38,6 +39,8 @@ type heartbeat struct {
 type shard struct {
 	version      uint64
 	observations map[health.Key]*health.Observation
+	waiting      []health.Key // changes since the last notice
+	noticed      time.Time    // time of the last notice
 }
 
 type watcher struct {
@@ -67,6 +70,13 @@ func (b *Store) Break(f Fault) {
 	}
 }
 
+// Pace sets the least time between two notices of a shard; default 0.
+func (b *Store) Pace(least time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.pace = least
+}
+
 // Disconnect disconnects all watchers.
 func (b *Store) Disconnect() {
 	b.mu.Lock()
@@ -92,6 +102,7 @@ func (b *Store) Copy() (promote func()) {
 	epoch, members, shards := b.epoch, maps.Clone(b.members), b.shards
 	for n := range shards {
 		shards[n].observations = maps.Clone(shards[n].observations)
+		shards[n].waiting = slices.Clone(shards[n].waiting)
 	}
 	return func() {
 		b.mu.Lock()
@@ -186,38 +197,59 @@ func (b *Store) Leave(ctx context.Context, replica string) error {
 }
 
 // Publish implements health.Store.
-func (b *Store) Publish(ctx context.Context, reports []health.Report) error {
+func (b *Store) Publish(ctx context.Context, reports []health.Report) ([]health.Waiting, error) {
 	if err := b.inject(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := b.now()
 	b.publishes++
 	b.reports += len(reports)
-	changed := map[int][]health.Entry{}
+	changed := map[int]bool{}
 	for _, r := range reports {
 		n := health.ShardOf(r.Capability)
 		p := &b.shards[n]
 		if p.observations == nil {
 			p.observations = map[health.Key]*health.Observation{}
 		}
-		e := health.Entry{Key: r.Key}
 		if r.Observation == nil {
 			delete(p.observations, r.Key)
 		} else {
 			v := *r.Observation
 			v.Written, v.Since = now.UnixMilli(), now.Add(-r.Age).UnixMilli()
-			p.observations[r.Key], e.Observation = &v, &v
+			p.observations[r.Key] = &v
 		}
-		changed[n] = append(changed[n], e)
+		if !slices.Contains(p.waiting, r.Key) {
+			p.waiting = append(p.waiting, r.Key)
+		}
+		changed[n] = true
 	}
+	var waiting []health.Waiting
 	for _, n := range slices.Sorted(maps.Keys(changed)) {
-		previous := b.shards[n].version
-		b.shards[n].version = max(previous+1, uint64(now.UnixMicro()))
-		b.send(health.Event{Shard: n, Version: b.shards[n].version, Previous: previous, Entries: changed[n]})
+		if wait := b.notify(n); wait > 0 {
+			waiting = append(waiting, health.Waiting{Shard: n, Version: b.shards[n].version, Wait: wait})
+		}
 	}
-	return nil
+	return waiting, nil
+}
+
+// notify sends the notice of a shard, or returns the time for which it waits. The caller holds mu.
+func (b *Store) notify(n int) (wait time.Duration) {
+	p, now := &b.shards[n], b.now()
+	if len(p.waiting) == 0 {
+		return 0
+	}
+	if wait = b.pace - now.Sub(p.noticed); wait > 0 && p.version != 0 {
+		return wait
+	}
+	event := health.Event{Shard: n, Version: max(p.version+1, uint64(now.UnixMicro())), Previous: p.version}
+	for _, k := range p.waiting {
+		event.Entries = append(event.Entries, health.Entry{Key: k, Observation: p.observations[k]})
+	}
+	p.version, p.waiting, p.noticed = event.Version, nil, now
+	b.send(event)
+	return 0
 }
 
 // send sends an event to all watchers. The caller holds mu.
@@ -238,7 +270,8 @@ func (b *Store) Shard(ctx context.Context, n int, whole bool) (health.Shard, err
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p := &b.shards[n]
-	got := health.Shard{Version: p.version, Now: b.now().UnixMilli()}
+	wait := b.notify(n)
+	got := health.Shard{Version: p.version, Now: b.now().UnixMilli(), Wait: wait}
 	if whole {
 		for k, v := range p.observations {
 			got.Entries = append(got.Entries, health.Entry{Key: k, Observation: v})

@@ -35,7 +35,10 @@ func (b *HealthStore) membershipKeys() []string {
 	return b.keys(nil, "{health}:roll", "{health}:digests", "{health}:epoch")
 }
 
-func (b *HealthStore) shardKey(n int) string { return b.key("{health:N}:page", strconv.Itoa(n)) }
+func (b *HealthStore) shardKeys(n int) []string {
+	number := strconv.Itoa(n)
+	return b.keys([]string{number}, "{health:N}:page", "{health:N}:waiting", "{health:N}:paid")
+}
 
 // Heartbeat implements health.Membership.
 func (b *HealthStore) Heartbeat(ctx context.Context, heartbeat health.Heartbeat) (health.Members, error) {
@@ -81,7 +84,7 @@ func (b *HealthStore) Leave(ctx context.Context, replica string) error {
 }
 
 // Publish implements health.Store.
-func (b *HealthStore) Publish(ctx context.Context, reports []health.Report) error {
+func (b *HealthStore) Publish(ctx context.Context, reports []health.Report) ([]health.Waiting, error) {
 	shards := map[int][]any{}
 	for _, r := range reports {
 		field, ok := encodeKey(r.Key)
@@ -89,29 +92,42 @@ func (b *HealthStore) Publish(ctx context.Context, reports []health.Report) erro
 			continue // decodeKey would reject the key
 		}
 		n := health.ShardOf(r.Capability)
-		if shards[n] == nil {
-			shards[n] = []any{b.channel("health"), eventShard + " " + strconv.Itoa(n), shardTTL.Milliseconds()}
-		}
 		observation := ""
 		if r.Observation != nil {
 			observation = encodeObservation(r.Observation)
 		}
 		shards[n] = append(shards[n], field, r.Age.Milliseconds(), observation)
 	}
-	for n, args := range shards {
-		if err := b.run(ctx, publishScript, []string{b.shardKey(n)}, args...).Err(); err != nil {
-			return err
+	var waiting []health.Waiting
+	var keys []string
+	first := []any{b.channel("health"), eventShard, shardTTL.Milliseconds()}
+	args := first
+	for n, of := range shards {
+		keys, args = append(keys, b.shardKeys(n)...), append(append(args, n, len(of)/3), of...)
+		if b.store.shards == nil && len(keys) < 3*len(shards) {
+			continue // one script writes to all shards, except on a Cluster
 		}
+		r := b.read(ctx, publishScript, keys, args...)
+		for r.more() {
+			waiting = append(waiting, health.Waiting{Shard: int(r.int()), Version: uint64(r.int()),
+				Wait: time.Duration(r.int()) * time.Millisecond})
+		}
+		if err := r.end(); err != nil {
+			return nil, err
+		}
+		keys, args = nil, first[:len(first):len(first)]
 	}
-	return nil
+	return waiting, nil
 }
 
 // Shard implements health.Store.
 func (b *HealthStore) Shard(ctx context.Context, n int, whole bool) (health.Shard, error) {
-	key := b.shardKey(n)
-	r := b.read(ctx, shardScript, []string{key})
+	keys := b.shardKeys(n)
+	key := keys[0]
+	r := b.read(ctx, shardScript, keys, b.channel("health"), eventShard+" "+strconv.Itoa(n))
 	p := health.Shard{Now: r.int()}
 	is, version := r.text(), r.text()
+	p.Wait = time.Duration(r.int()) * time.Millisecond
 	err := r.end()
 	switch {
 	case err != nil:

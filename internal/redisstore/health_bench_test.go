@@ -139,7 +139,10 @@ func benchPost(b *testing.B, atOnce, n, watchers int) {
 			published += int64(atOnce)
 			errs := make(chan error, atOnce)
 			for range atOnce {
-				go func() { errs <- board.Publish(b.Context(), reports) }()
+				go func() {
+					_, err := board.Publish(b.Context(), reports)
+					errs <- err
+				}()
 			}
 			var err error
 			for range atOnce {
@@ -157,7 +160,8 @@ func benchPost(b *testing.B, atOnce, n, watchers int) {
 func benchPage(b *testing.B, n int, whole bool) {
 	onServer(b, func(open func() *redisstore.HealthStore) func(int) error {
 		board := open()
-		check.Must(b, board.Publish(b.Context(), votes(n)))
+		_, err := board.Publish(b.Context(), votes(n))
+		check.Must(b, err)
 		page := health.ShardOf("capability-1000")
 		return func(int) error {
 			_, err := board.Shard(b.Context(), page, whole)

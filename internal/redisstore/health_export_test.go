@@ -1,7 +1,10 @@
 package redisstore
 
 // ShardKey names the key of a shard.
-func (b *HealthStore) ShardKey(n int) string { return b.shardKey(n) }
+func (b *HealthStore) ShardKey(n int) string { return b.shardKeys(n)[0] }
+
+// PaidKey names the key of what a shard's notices have cost.
+func (b *HealthStore) PaidKey(n int) string { return b.shardKeys(n)[2] }
 
 // MembershipKeys names the keys of the membership.
 func (b *HealthStore) MembershipKeys() []string { return b.membershipKeys() }

@@ -24,6 +24,14 @@ func TestHealth(t *testing.T) {
 	runContract(t, storetest.Suite(), func(s *redisstore.Store) storetest.Shared { return s.Health() })
 }
 
+// publish publishes reports, and returns the notices that wait.
+func publish(t *testing.T, s health.Store, reports []health.Report) []health.Waiting {
+	t.Helper()
+	waiting, err := s.Publish(t.Context(), reports)
+	check.Must(t, err)
+	return waiting
+}
+
 // TestHealthVersionsHaveTheTime: a store that fails over to a copy does not give a version twice.
 func TestHealthVersionsHaveTheTime(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
@@ -32,11 +40,71 @@ func TestHealthVersionsHaveTheTime(t *testing.T) {
 		report := health.Report{Key: health.Key{Capability: "c", Addr: "a:1"},
 			Observation: &health.Observation{State: health.Up, By: "r", Reason: "one\nline"}}
 		for round := range 2 {
-			check.Must(t, b.Publish(t.Context(), []health.Report{report}))
+			publish(t, b, []health.Report{report})
 			n := check.Received(t, events, "the event")
 			if n.Version == n.Previous+1 || (n.Previous == 0) != (round == 0) ||
 				n.Entries[0].Observation.Reason != "one line" {
 				t.Errorf("round %d: %+v", round, n)
+			}
+		}
+	})
+}
+
+// TestHealthNoticesWait: notices wait while those before are not paid, and a later one has all changes. A replica of an
+// earlier version, which knows of no waiting, may publish meanwhile.
+func TestHealthNoticesWait(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		s := open()
+		b, n := s.Health(), health.ShardOf("c")
+		report := func(addr string) health.Report {
+			return health.Report{Key: health.Key{Capability: "c", Addr: addr},
+				Observation: &health.Observation{State: health.Up, By: "r"}}
+		}
+		raw := func(f func(ctx context.Context, r redis.Cmdable) error) {
+			t.Helper()
+			check.Must(t, s.Probe().Do(t.Context(), f))
+		}
+		read := func(whole bool) health.Shard {
+			t.Helper()
+			p, err := b.Shard(t.Context(), n, whole)
+			check.Must(t, err)
+			return p
+		}
+		events := storetest.Watch(t, b)
+		if waiting := publish(t, b, []health.Report{report("a:1"), report("b:1")}); len(waiting) > 0 {
+			t.Errorf("at first: %+v", waiting)
+		}
+		first := check.Received(t, events, "the event").Version
+		raw(func(ctx context.Context, r redis.Cmdable) error {
+			return r.Set(ctx, b.PaidKey(n), time.Now().Add(20*time.Second).UnixMicro(), 0).Err()
+		})
+		alone := publish(t, open().Health(), []health.Report{report("d:1")})
+		if len(alone) != 1 || alone[0].Shard != n || alone[0].Version != first || alone[0].Wait < 10*time.Second {
+			t.Fatalf("not paid: %+v", alone)
+		}
+		more := publish(t, b, []health.Report{report("a:1"), {Key: report("b:1").Key}})
+		if len(more) != 1 || more[0].Version != first || more[0].Wait < 10*time.Second {
+			t.Fatalf("not paid, with one that waits: %+v", more)
+		}
+		if p := read(true); p.Version != first || len(p.Entries) != 2 || p.Wait < 10*time.Second {
+			t.Errorf("while notices wait: %+v", p)
+		}
+		raw(func(ctx context.Context, r redis.Cmdable) error {
+			check.Must(t, r.HSet(ctx, b.ShardKey(n), "v", first+1).Err())
+			return r.Publish(ctx, b.HealthChannel(), fmt.Sprintf("page %d %d %d", n, first+1, first)).Err()
+		})
+		if e := check.Received(t, events, "the event"); e.Version != first+1 {
+			t.Errorf("of the earlier version: %+v", e)
+		}
+		raw(func(ctx context.Context, r redis.Cmdable) error { return r.Del(ctx, b.PaidKey(n)).Err() })
+		p := read(false)
+		e := check.Received(t, events, "the event")
+		if p.Wait != 0 || p.Version != e.Version || e.Previous != first+1 || len(e.Entries) != 3 {
+			t.Errorf("paid: %+v, %+v", p, e)
+		}
+		for _, entry := range e.Entries {
+			if (entry.Observation == nil) != (entry.Addr == "b:1") {
+				t.Errorf("paid: %+v", entry)
 			}
 		}
 	})
@@ -71,7 +139,7 @@ func TestHealthMalformed(t *testing.T) {
 			len(m.Members) != 1 {
 			t.Errorf("a roll of other types: %+v, %v", m, err)
 		}
-		check.Must(t, b.Publish(t.Context(), []health.Report{good}))
+		publish(t, b, []health.Report{good})
 		raw(func(ctx context.Context, r redis.Cmdable) error {
 			return r.HSet(ctx, b.ShardKey(n), "c b:1 0", "gibberish", "what", "1 1 1 0 0 0 r ok", "v", "none",
 				"c d:1 7", "1 1 1 0 0 0 r ok").Err()
@@ -93,7 +161,7 @@ func TestHealthMalformed(t *testing.T) {
 				return r.Publish(ctx, b.HealthChannel(), garbage).Err()
 			})
 		}
-		check.Must(t, b.Publish(t.Context(), []health.Report{good}))
+		publish(t, b, []health.Report{good})
 		if published := check.Received(t, events, "the event"); published.Shard != n || published.Version == 0 ||
 			len(published.Entries) != 1 {
 			t.Errorf("after garbage: %+v", published)

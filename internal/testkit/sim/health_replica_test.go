@@ -288,14 +288,14 @@ func (l *healthLife) beat(beat health.Heartbeat) {
 
 func (l *healthLife) publish(reports []health.Report) {
 	l.publishing++
-	done := func(now time.Time, err error) {
+	done := func(now time.Time, waiting []health.Waiting, err error) {
 		l.publishing--
-		l.core.OnPublish(now, reports, err)
+		l.core.OnPublish(now, reports, waiting, err)
 	}
 	l.exchange(describe(reports), true, func() func(now time.Time) {
-		err := l.p.store.Publish(context.Background(), reports)
-		return func(now time.Time) { done(now, err) }
-	}, done)
+		waiting, err := l.p.store.Publish(context.Background(), reports)
+		return func(now time.Time) { done(now, waiting, err) }
+	}, func(now time.Time, err error) { done(now, nil, err) })
 }
 
 func (l *healthLife) read(read health.ShardRead) {

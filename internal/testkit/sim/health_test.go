@@ -37,6 +37,7 @@ type healthRun struct {
 	reconcile time.Duration
 	most      int // concurrent probes per replica
 	longest   time.Duration
+	pace      time.Duration // least time between two notices of a shard
 
 	store    *storetest.Store
 	silent   bool // the store does not answer
@@ -88,6 +89,8 @@ func newHealthRun(w *sim.Simulation) *healthRun {
 	p.most = []int{1, 2, 64}[p.rng.IntN(3)]
 	p.longest = []time.Duration{3 * time.Second, 12 * time.Second, 40 * time.Second}[p.rng.IntN(3)]
 	p.store = storetest.New(func() time.Time { return time.Now().Add(17 * time.Hour) })
+	p.pace = []time.Duration{0, 300 * time.Millisecond, 3 * time.Second}[w.Seed%3]
+	p.store.Pace(p.pace)
 	n := 0
 	for i, size := range []int{3, 2} {
 		f := health.Fleet{Capability: fmt.Sprint("c", i), Config: p.config}
@@ -107,13 +110,14 @@ func newHealthRun(w *sim.Simulation) *healthRun {
 // bound returns the time after the last fault by which all replicas agree with the truth.
 func (p *healthRun) bound() time.Duration {
 	longer := func(d time.Duration) time.Duration { return d + time.Duration(p.config.Jitter*float64(d)) }
-	const command = 5 * time.Second                                            // a command without a response
-	joined := command + p.heartbeat + p.heartbeat/4                            // each replica knows the living ones
-	probed := longer(max(p.config.Interval, p.stale/2)) + p.config.Timeout     // the first probe after it
-	turns := time.Duration(max(p.config.Rise, p.config.Fall))                  // the required number of probes
-	state := turns * (longer(p.config.Interval) + p.config.Timeout)            //
-	confirmed := command + p.reconcile + p.reconcile/5 + 2*p.config.Timeout    // an event was missed
-	return joined + probed + state + confirmed + p.heartbeat/4 + 2*time.Second // publishing
+	const command = 5 * time.Second                                         // a command without a response
+	joined := command + p.heartbeat + p.heartbeat/4                         // each replica knows the living ones
+	probed := longer(max(p.config.Interval, p.stale/2)) + p.config.Timeout  // the first probe after it
+	turns := time.Duration(max(p.config.Rise, p.config.Fall))               // the required number of probes
+	state := turns * (longer(p.config.Interval) + p.config.Timeout)         //
+	confirmed := command + p.reconcile + p.reconcile/5 + 2*p.config.Timeout // an event was missed
+	notices := 3 * (p.pace + p.pace/4)                                      // of failure, confirmation, and earlier ones
+	return joined + probed + state + confirmed + notices + p.heartbeat/4 + 2*time.Second
 }
 
 // simBackend is a backend.
