@@ -58,7 +58,7 @@ func (r *Replica) dueReads(now time.Time) []ShardRead {
 			continue
 		}
 		p.full = p.version == 0 || missed && !p.waits
-		p.reading, p.awaitsEvents, p.waits, p.stale, p.lastRead = true, false, false, false, now
+		p.reading, p.awaitsEvents, p.stale, p.lastRead = true, false, false, now
 		r.readsInFlight++
 		reads = append(reads, ShardRead{Shard: n, Known: p.version, Full: p.full})
 	}
@@ -158,7 +158,7 @@ func (r *Replica) OnShard(now time.Time, read ShardRead, got Shard, err error) {
 	if got.Version == 0 && read.Known != 0 {
 		r.nextPublish = now.Add(publishAfterLoss)
 	}
-	p.version, p.latest = got.Version, got.Version
+	p.version, p.latest, p.waits = got.Version, got.Version, false
 	p.markUnpublished()
 	for _, e := range got.Entries {
 		r.reconcile(now, e, got.Now)
@@ -184,7 +184,8 @@ func (r *Replica) onVersion(now time.Time, read ShardRead, got Waiting) {
 	case got.Wait > 0:
 		r.expect(now, got)
 	case got.Version > p.version:
-		p.latest, p.awaitsEvents, p.nextRead = got.Version, true, p.lastRead.Add(minReadInterval)
+		p.latest, p.awaitsEvents, p.waits = got.Version, true, false
+		p.nextRead = p.lastRead.Add(minReadInterval)
 	case p.version < p.latest: // the store has lost changes that waited
 		r.invalidate(read.Shard)
 	}
