@@ -105,6 +105,7 @@ type endpoint struct {
 	index        int32           // in the fleet's order
 	unpublished  [2]bool         // observations to publish
 	published    [2]bool         // observations that the store holds, as far as is known
+	waits        [2]bool         // published observations whose notices have waited, and have not arrived
 	conflict     bool            // the store contradicts what was observed here
 	shardRead    bool            // its shard was read
 	orphan       bool            // probed here because its owner is unknown

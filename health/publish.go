@@ -79,8 +79,15 @@ func (r *Replica) OnPublish(now time.Time, reports []Report, waiting []Waiting, 
 	r.publishing = false
 	r.nextPublish = now.Add(r.publishInterval(reports))
 	if err == nil {
+		waits := map[int]bool{}
 		for _, w := range waiting {
+			waits[w.Shard] = true
 			r.expect(now, w)
+		}
+		for _, report := range reports {
+			if ep := r.find(report.Key); ep != nil && waits[ep.fleet.shard] {
+				ep.waits[report.Role] = true
+			}
 		}
 		return
 	}

@@ -186,8 +186,25 @@ func (r *Replica) onVersion(now time.Time, read ShardRead, got Waiting) {
 	case got.Version > p.version:
 		p.latest, p.awaitsEvents, p.waits = got.Version, true, false
 		p.nextRead = p.lastRead.Add(minReadInterval)
-	case p.version < p.latest: // the store has lost changes that waited
-		r.invalidate(read.Shard)
+	case got.Version == p.version: // nothing waits, so what has not arrived is lost
+		if p.waits {
+			p.latest, p.waits = p.version, false
+		}
+		r.publishLost(p)
+	}
+}
+
+// publishLost publishes observations again whose notices have waited in the store, and were lost there.
+func (r *Replica) publishLost(p *shard) {
+	for f := range p.fleets {
+		for _, ep := range f.endpoints {
+			for role, lost := range ep.waits {
+				if lost && ep.observedHere(Role(role)) {
+					r.enqueue(ep, Role(role))
+				}
+			}
+			ep.waits = [2]bool{}
+		}
 	}
 }
 
@@ -203,7 +220,7 @@ func (r *Replica) reconcile(now time.Time, e Entry, boardNow int64) {
 	case !ep.observedHere(e.Role):
 		r.accept(now, ep, e.Role, e.Observation)
 	case e.Observation.same(ep.observations[e.Role]):
-		ep.conflict = false
+		ep.conflict, ep.waits[e.Role] = false, false
 		ep.published[e.Role] = age < renewAfter
 	default:
 		ep.conflict = true
@@ -283,7 +300,7 @@ func (r *Replica) onEntry(now time.Time, e Entry, n int) {
 	case !ep.observedHere(e.Role):
 		r.accept(now, ep, e.Role, e.Observation)
 	case e.Observation.same(ep.observations[e.Role]):
-		ep.conflict, ep.published[e.Role] = false, true
+		ep.conflict, ep.published[e.Role], ep.waits[e.Role] = false, true, false
 	default: // another replica claims the same role; the shard will show which one wrote last
 		ep.conflict = true
 		r.invalidate(n)

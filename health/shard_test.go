@@ -37,9 +37,7 @@ func (r *reader) pass(d time.Duration) (reads []health.ShardRead) {
 		r.now = r.now.Add(tick)
 		for work := r.Step(r.now); work.Heartbeat != nil || len(work.Reads) > 0; work = r.Step(r.now) {
 			if work.Heartbeat != nil {
-				r.OnHeartbeat(r.now, health.Members{
-					Epoch: "e", Now: r.now.UnixMilli(), Members: []health.Member{{Replica: "r0"}, {Replica: "r1"}},
-				}, nil)
+				r.beat()
 			}
 			for _, read := range work.Reads {
 				if read.Shard == r.page {
@@ -51,6 +49,13 @@ func (r *reader) pass(d time.Duration) (reads []health.ShardRead) {
 		}
 	}
 	return reads
+}
+
+// beat completes a heartbeat.
+func (r *reader) beat() {
+	r.OnHeartbeat(r.now, health.Members{
+		Epoch: "e", Now: r.now.UnixMilli(), Members: []health.Member{{Replica: "r0"}, {Replica: "r1"}},
+	}, nil)
 }
 
 // answer completes a read.
