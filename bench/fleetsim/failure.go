@@ -15,9 +15,10 @@ import (
 
 // The timing of a mass failure at a real redis-server, as in the simulation.
 const (
-	firstDeath = time.Second     // until the first probe finds a backend down
-	lastDeath  = 7 * time.Second // until the last one does
-	maxPublish = 2 * time.Second // between two publications of a replica
+	firstDeath  = time.Second            // until the first probe finds a backend down
+	lastDeath   = 7 * time.Second        // until the last one does
+	maxPublish  = 2 * time.Second        // between two publications of a replica
+	publishEach = 250 * time.Microsecond // of that, for each replica, and each changed shard and one more
 )
 
 // failure publishes what replicas find out in a mass failure: each dead backend at one replica and then, when the
@@ -26,6 +27,7 @@ type failure struct {
 	m        *measurement
 	replicas []*publisher
 	received atomic.Int64 // bytes, by all followers
+	failed   atomic.Int64 // publications
 	versions [health.Shards]atomic.Uint64
 	dead     int
 	known    chan time.Time // when the notice of a confirmation arrived, for each dead backend
@@ -79,8 +81,9 @@ func (m *measurement) massFailure(out io.Writer, dead int) {
 	all := time.Since(began)
 	used := m.threadTime() - before
 	fmt.Fprintf(out, "%d backends die, %d replicas: Redis is busy for %s of %s, %.0f%%, and %.0f%% of the busiest "+
-		"second; half of the deaths are known after %s; %d commands; %s to each replica\n", dead, len(m.replicas), short(used),
-		short(all), 100*used.Seconds()/all.Seconds(), 100*busiest(), short(half), m.commands()-commands,
+		"second; half of the deaths are known after %s; %d commands; %d publications fail; %s to each replica\n",
+		dead, len(m.replicas), short(used), short(all), 100*used.Seconds()/all.Seconds(), 100*busiest(), short(half),
+		m.commands()-commands, f.failed.Load(),
 		size(float64(f.received.Load())/float64(len(m.replicas))/all.Seconds()))
 }
 
@@ -153,9 +156,9 @@ func (f *failure) onEvent(e health.Event, ready chan struct{}) {
 	}
 }
 
-func (p *publisher) add(r health.Report) {
+func (p *publisher) add(more ...health.Report) {
 	p.mu.Lock()
-	p.reports = append(p.reports, r)
+	p.reports = append(p.reports, more...)
 	p.mu.Unlock()
 	select {
 	case p.wake <- struct{}{}:
@@ -186,15 +189,24 @@ func (p *publisher) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		must(waiting, err)
+		wait := min(time.Duration(len(p.f.replicas)*(len(shards)+1))*publishEach, maxPublish)
+		if err != nil {
+			p.f.failed.Add(1)
+			p.mu.Lock()
+			p.reports = append(reports, p.reports...)
+			p.mu.Unlock()
+			wait = maxPublish
+		}
 		for _, w := range waiting {
 			time.AfterFunc(w.Wait, func() { p.check(ctx, w) })
 		}
-		each := time.Duration(len(shards)+1) * 250 * time.Microsecond
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(min(time.Duration(len(p.f.replicas))*each, maxPublish)):
+		case <-time.After(wait):
+		}
+		if err != nil {
+			p.add()
 		}
 	}
 }

@@ -21,6 +21,8 @@ func main() {
 	server := flag.Duration("server", 0, "measure the cost of each feature at a real redis-server, in windows of this "+
 		"length, instead of running a simulation")
 	rate := flag.Int("rate", 10, "calls a second at each replica (with --server)")
+	timeout := flag.Duration("timeout", 10*time.Second, "of a command (with --server): the goroutines of all replicas "+
+		"share one process")
 	only := flag.String("only", "", "measure only rows whose name contains this text (with --server)")
 	flag.Parse()
 	if *replicas < 2 || *backends < perFleet || *share < 0 || *share > 100 || flag.NArg() > 0 {
@@ -32,7 +34,7 @@ func main() {
 	debug.SetGCPercent(30) // most of the heap lives as long as the process
 	var text strings.Builder
 	if *server > 0 {
-		onServer(io.MultiWriter(os.Stdout, &text), *replicas, *rate, *server, *only, *backends**share/100)
+		onServer(io.MultiWriter(os.Stdout, &text), *replicas, *rate, *server, *timeout, *only, *backends**share/100)
 		return
 	}
 	report(io.MultiWriter(os.Stdout, &text), *replicas, *backends/perFleet*perFleet, *share)

@@ -11,8 +11,7 @@ import (
 const (
 	heartbeatCost   = 57 * time.Microsecond  // a heartbeat, both commands
 	memberCost      = 80 * time.Nanosecond   // per member, in a heartbeat
-	publishCost     = 30 * time.Microsecond  // a publication
-	shardCost       = 20 * time.Microsecond  // more per shard
+	publishCost     = 70 * time.Microsecond  // a publication to one shard
 	observationCost = 5 * time.Microsecond   // per observation written
 	readCost        = 70 * time.Microsecond  // reading a shard in full
 	versionCost     = 50 * time.Microsecond  // reading the version of a shard
@@ -136,27 +135,35 @@ func (r *redis) heartbeat(b health.Heartbeat, done func(health.Members)) {
 	}, func() { done(m) })
 }
 
-// publish writes reports to their shards.
+// publish writes reports to their shards, one shard after the other.
 func (r *redis) publish(reports []health.Report, done func([]health.Waiting)) {
+	shards := map[int][]health.Report{}
+	for _, report := range reports {
+		n := health.ShardOf(report.Capability)
+		shards[n] = append(shards[n], report)
+	}
 	var waiting []health.Waiting
-	r.command(func() time.Duration {
-		shards := map[int][]health.Report{}
-		for _, report := range reports {
-			n := health.ShardOf(report.Capability)
-			shards[n] = append(shards[n], report)
+	n := 0
+	var next func()
+	next = func() {
+		for n < health.Shards && len(shards[n]) == 0 {
+			n++
 		}
-		cost := publishCost
-		for n := range health.Shards {
-			if len(shards[n]) == 0 {
-				continue
-			}
-			cost += shardCost + time.Duration(len(shards[n]))*observationCost
+		if n == health.Shards {
+			done(waiting)
+			return
+		}
+		r.command(func() time.Duration {
 			if wait, version := r.write(n, shards[n]); wait > 0 {
 				waiting = append(waiting, health.Waiting{Shard: n, Version: version, Wait: wait})
 			}
-		}
-		return cost
-	}, func() { done(waiting) })
+			return publishCost + time.Duration(len(shards[n]))*observationCost
+		}, func() {
+			n++
+			next()
+		})
+	}
+	next()
 }
 
 // write stores reports, and returns the time for which their notice waits.

@@ -19,8 +19,8 @@ import (
 var discard = slog.New(slog.DiscardHandler)
 
 const (
-	settle   = 10 * time.Second // time for replicas to subscribe and to spread their timers
-	patience = 10 * time.Second // timeout of a command: the goroutines of all replicas share one process
+	settle      = 10 * time.Second // time for replicas to subscribe and to spread their timers
+	dialTimeout = 10 * time.Second
 )
 
 // measurement runs replicas against a real redis-server.
@@ -34,12 +34,12 @@ type measurement struct {
 type cost struct{ commands, busy float64 }
 
 // onServer measures the cost of each feature, and of all together, at a real redis-server.
-func onServer(out io.Writer, replicas, rate int, window time.Duration, only string, dead int) {
+func onServer(out io.Writer, replicas, rate int, window, timeout time.Duration, only string, dead int) {
 	var main redistest.Main
 	defer main.Close()
 	m := &measurement{server: redistest.StartPlain(&main, "--maxclients", "19000"), window: window}
 	for i := range replicas {
-		s := must(redisstore.Open(redisstore.Config{URL: m.server.URL(), Timeout: patience, Dial: patience}))
+		s := must(redisstore.Open(redisstore.Config{URL: m.server.URL(), Timeout: timeout, Dial: dialTimeout}))
 		defer s.Close()
 		m.replicas = append(m.replicas, &replica{id: fmt.Sprintf("gateway-%d", i), of: replicas, store: s})
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -15,11 +16,14 @@ import (
 // HealthStore is the health.Membership and the health.Store.
 type HealthStore struct {
 	client
-	epoch string // for a membership without one
+	epoch string       // for a membership without one
+	live  atomic.Int64 // replicas at the last heartbeat
 }
 
 // Health returns the membership and the observations of all replicas.
-func (s *Store) Health() *HealthStore { return &HealthStore{s.client(Health), rand.Text()} }
+func (s *Store) Health() *HealthStore {
+	return &HealthStore{client: s.client(Health), epoch: rand.Text()}
+}
 
 // shardTTL is the lifetime of a shard after its last write. Observations are published more often.
 const shardTTL = 24 * time.Hour
@@ -73,14 +77,20 @@ func (b *HealthStore) Heartbeat(ctx context.Context, heartbeat health.Heartbeat)
 		}
 		m.Members = append(m.Members, member)
 	}
+	b.live.Store(int64(len(m.Members)))
 	return m, nil
 }
 
 var errEpochChanged = errors.New("health: Redis lost its data during the heartbeat")
 
-// Leave implements health.Membership.
+// Leave implements health.Membership. It publishes all changes that wait: those that stay may be of an earlier version,
+// which does not.
 func (b *HealthStore) Leave(ctx context.Context, replica string) error {
-	return b.run(ctx, leaveScript, b.membershipKeys()[:2], replica, b.channel("health"), eventLeft+" "+replica).Err()
+	err := b.run(ctx, leaveScript, b.membershipKeys()[:2], replica, b.channel("health"), eventLeft+" "+replica).Err()
+	for n := 0; err == nil && n < health.Shards; n++ {
+		err = b.run(ctx, shardScript, b.shardKeys(n), b.notice(n, "all")...).Err()
+	}
+	return err
 }
 
 // Publish implements health.Store.
@@ -99,35 +109,32 @@ func (b *HealthStore) Publish(ctx context.Context, reports []health.Report) ([]h
 		shards[n] = append(shards[n], field, r.Age.Milliseconds(), observation)
 	}
 	var waiting []health.Waiting
-	var keys []string
-	first := []any{b.channel("health"), eventShard, shardTTL.Milliseconds()}
-	args := first
-	for n, of := range shards {
-		keys, args = append(keys, b.shardKeys(n)...), append(append(args, n, len(of)/3), of...)
-		if b.store.shards == nil && len(keys) < 3*len(shards) {
-			continue // one script writes to all shards, except on a Cluster
-		}
-		r := b.read(ctx, publishScript, keys, args...)
-		for r.more() {
-			waiting = append(waiting, health.Waiting{Shard: int(r.int()), Version: uint64(r.int()),
-				Wait: time.Duration(r.int()) * time.Millisecond})
-		}
+	for n, of := range shards { // not in one script, so that Redis runs others between
+		r := b.read(ctx, publishScript, b.shardKeys(n), append(b.notice(n, shardTTL.Milliseconds()), of...)...)
+		w := health.Waiting{Shard: n, Version: uint64(r.int()), Wait: r.millis()}
 		if err := r.end(); err != nil {
 			return nil, err
 		}
-		keys, args = nil, first[:len(first):len(first)]
+		if w.Wait > 0 {
+			waiting = append(waiting, w)
+		}
 	}
 	return waiting, nil
+}
+
+// notice returns the arguments of a script that may publish notices of shard n, and further ones.
+func (b *HealthStore) notice(n int, more ...any) []any {
+	return append([]any{b.channel("health"), eventShard + " " + strconv.Itoa(n), b.live.Load()}, more...)
 }
 
 // Shard implements health.Store.
 func (b *HealthStore) Shard(ctx context.Context, n int, whole bool) (health.Shard, error) {
 	keys := b.shardKeys(n)
 	key := keys[0]
-	r := b.read(ctx, shardScript, keys, b.channel("health"), eventShard+" "+strconv.Itoa(n))
+	r := b.read(ctx, shardScript, keys, b.notice(n, "")...)
 	p := health.Shard{Now: r.int()}
 	is, version := r.text(), r.text()
-	p.Wait = time.Duration(r.int()) * time.Millisecond
+	p.Wait = r.millis()
 	err := r.end()
 	switch {
 	case err != nil:

@@ -11,3 +11,9 @@ func (b *HealthStore) MembershipKeys() []string { return b.membershipKeys() }
 
 // HealthChannel names the channel.
 func (b *HealthStore) HealthChannel() string { return b.channel("health") }
+
+// SetLive sets the number of live replicas that the last heartbeat has read.
+func (b *HealthStore) SetLive(n int64) { b.live.Store(n) }
+
+// Live returns it.
+func (b *HealthStore) Live() int64 { return b.live.Load() }

@@ -110,6 +110,41 @@ func TestHealthNoticesWait(t *testing.T) {
 	})
 }
 
+// TestHealthNoticesOfManyReplicas: the pace of notices depends on the number of live replicas also where a node of a
+// Cluster counts few receivers. A replica that leaves sends what waits.
+func TestHealthNoticesOfManyReplicas(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		b := open().Health()
+		events := storetest.Watch(t, b)
+		for i, id := range []string{"a", "b"} {
+			_, err := b.Heartbeat(t.Context(), health.Heartbeat{Replica: id, Dead: time.Minute})
+			check.Must(t, err)
+			if live := b.Live(); live != int64(i+1) {
+				t.Errorf("%d live replicas", live)
+			}
+		}
+		b.SetLive(50_000)
+		report := health.Report{Key: health.Key{Capability: "c", Addr: "a:1"},
+			Observation: &health.Observation{State: health.Up, By: "r"}}
+		if waiting := publish(t, b, []health.Report{report}); len(waiting) > 0 {
+			t.Errorf("at first: %+v", waiting)
+		}
+		first := check.Received(t, events, "the event")
+		report.Addr = "b:1"
+		if waiting := publish(t, b, []health.Report{report}); len(waiting) != 1 {
+			t.Errorf("then: %+v", waiting)
+		}
+		check.Must(t, b.Leave(t.Context(), "a"))
+		left, e := check.Received(t, events, "the event"), check.Received(t, events, "the event")
+		if left.Left == "" { // another node of a Cluster sends it
+			left, e = e, left
+		}
+		if left.Left != "a" || e.Previous != first.Version || e.Entries[0].Key != report.Key {
+			t.Errorf("when a replica leaves: %+v, %+v", left, e)
+		}
+	})
+}
+
 // Malformed entries are skipped and counted; keys of the wrong type are replaced by the next write.
 func TestHealthMalformed(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {

@@ -116,7 +116,7 @@ func (p *healthRun) bound() time.Duration {
 	turns := time.Duration(max(p.config.Rise, p.config.Fall))               // the required number of probes
 	state := turns * (longer(p.config.Interval) + p.config.Timeout)         //
 	confirmed := command + p.reconcile + p.reconcile/5 + 2*p.config.Timeout // an event was missed
-	notices := 3 * (p.pace + p.pace/4)                                      // of failure, confirmation, and earlier ones
+	notices := 3 * (p.pace + p.pace/4)                                      // failure, confirmation, and earlier ones
 	return joined + probed + state + confirmed + notices + p.heartbeat/4 + 2*time.Second
 }
 

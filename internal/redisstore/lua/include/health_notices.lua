@@ -1,22 +1,23 @@
--- notify publishes changes of a shard that wait for a notice. It returns the ms after which a caller should publish the
--- rest, or 0. That is a second later if others are to publish it earlier: unless this call has published some changes,
--- or alone says that none waited before.
+-- notify publishes changes of a shard that wait for a notice, with all set also those that are to wait longer. It
+-- returns the ms after which a caller should publish the rest, or 0. That is a second later if others are to publish it
+-- earlier: unless this call has published some changes, or alone says that none waited before.
 --
--- Each follower gets each notice, so the cost of a notice grows with the followers. paid is a time in µs. A notice
--- advances it by fifty times the time that the notice takes Redis with Unix sockets; TCP takes up to five times as long.
--- Notices wait while paid is more than a second ahead, so a single change never waits.
+-- Each follower gets each notice, so its cost grows with their number: that of the live replicas or, if more, of the
+-- receivers. A node of a Cluster counts its own receivers only. paid is a time in µs. A notice advances it by fifty
+-- times the time that the notice takes Redis with Unix sockets; TCP takes up to five times as long. Notices wait while
+-- paid is more than a second ahead, so a single change never waits.
 
 -- include health
 -- include version
 
 local notice_cost, change_cost, allowance, most, longest = 200, 3.5, 1000000, 128, 60000000
-local function notify(page, waiting, paid, channel, beginning, alone)
+local function notify(page, waiting, paid, channel, beginning, replicas, alone, all)
   local left = redis.call('SCARD', waiting)
   if left == 0 then return 0 end
   local at = tonumber(redis.call('GET', paid) or '') or 0
   if at < micros or at > micros + longest then at = micros end
   local last, published = redis.call('HGET', page, 'v'), false
-  while left > 0 and (not last or at <= micros + allowance) do
+  while left > 0 and (all or not last or at <= micros + allowance) do
     local fields = redis.call('SPOP', waiting, most)
     local observations, version = redis.call('HMGET', page, unpack(fields)), nextVersion(last)
     local notice = {beginning .. ' ' .. version .. ' ' .. (last or '0')}
@@ -25,7 +26,7 @@ local function notify(page, waiting, paid, channel, beginning, alone)
       notice[#notice + 1] = observations[i] or ''
     end
     redis.call('HSET', page, 'v', version)
-    local followers = redis.call('PUBLISH', channel, table.concat(notice, '\n'))
+    local followers = math.max(tonumber(replicas), redis.call('PUBLISH', channel, table.concat(notice, '\n')))
     at = at + followers * (notice_cost + change_cost * #fields)
     last, left, published = version, left - #fields, true
   end
