@@ -61,6 +61,7 @@ func (m *measurement) massFailure(out io.Writer, dead int) {
 	})
 	<-ready
 	time.Sleep(settle / 5)
+	m.server.Do("SLOWLOG", "RESET")
 	before, commands, began := m.threadTime(), m.commands(), time.Now()
 	busiest := m.everySecond(ctx, &running)
 	for _, p := range f.replicas {
@@ -81,10 +82,23 @@ func (m *measurement) massFailure(out io.Writer, dead int) {
 	all := time.Since(began)
 	used := m.threadTime() - before
 	fmt.Fprintf(out, "%d backends die, %d replicas: Redis is busy for %s of %s, %.0f%%, and %.0f%% of the busiest "+
-		"second; half of the deaths are known after %s; %d commands; %d publications fail; %s to each replica\n",
+		"second; half of the deaths are known after %s; %d commands, the longest %s; %d publications fail; "+
+		"%s to each replica\n",
 		dead, len(m.replicas), short(used), short(all), 100*used.Seconds()/all.Seconds(), 100*busiest(), short(half),
-		m.commands()-commands, f.failed.Load(),
+		m.commands()-commands, m.longest(), f.failed.Load(),
 		size(float64(f.received.Load())/float64(len(m.replicas))/all.Seconds()))
+}
+
+// longest returns the duration of the longest command among the latest ones of more than 10 ms.
+func (m *measurement) longest() (most time.Duration) {
+	entries, _ := m.server.Do("SLOWLOG", "GET", "128").([]any)
+	for _, e := range entries {
+		if fields, ok := e.([]any); ok && len(fields) > 2 {
+			micros, _ := fields[2].(int64)
+			most = max(most, time.Duration(micros)*time.Microsecond)
+		}
+	}
+	return most
 }
 
 // everySecond returns a function that returns the largest share of a second for which Redis was busy until then.
