@@ -23,8 +23,8 @@ type Store interface {
 	// later one has many changes: Publish returns the shards for which that is so. After an error some reports may be
 	// stored.
 	Publish(ctx context.Context, reports []Report) ([]Waiting, error)
-	// Shard returns shard n, 0 to Shards-1. Entries are left out unless whole is set. A notice that has waited long enough
-	// is sent.
+	// Shard returns shard n, 0 to Shards-1. Entries are left out unless whole is set. A notice that has waited long
+	// enough is sent.
 	Shard(ctx context.Context, n int, whole bool) (Shard, error)
 	// Watch delivers changes, in order within each shard, until its source is lost or ctx ends.
 	// It notices a lost source within seconds. The first event has Subscribed set; no later change
