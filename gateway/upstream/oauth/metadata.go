@@ -70,32 +70,45 @@ func (t *Transport) discover(ctx context.Context, metadata string) (*Endpoint, e
 		Client: t.client}, nil
 }
 
-// describe returns the metadata of the server (RFC 9728). A server without metadata is its own resource.
+// describe returns the metadata of the server (RFC 9728). A server without metadata is its own resource. Many servers
+// have one document for their host, which their challenges name. One for the server's path that is about the server
+// goes first, so that a challenge gets a server no more than the metadata of its host do.
 func (t *Transport) describe(ctx context.Context, metadata string) (*oauthex.ProtectedResourceMetadata, error) {
-	at := []string{t.at(wellKnown + strings.TrimRight(t.url.Path, "/")), t.at(wellKnown)}
+	own := t.at(wellKnown + strings.TrimRight(t.url.Path, "/"))
+	at := []string{own, t.at(wellKnown)}
 	if metadata != "" {
 		u, err := url.Parse(metadata)
 		if err != nil || !sameOrigin(u, t.url) && !sameOrigin(u, t.resource) {
 			return nil, errors.New("the server's challenge names metadata at another host")
 		}
 		u.Host = t.url.Host
-		at = []string{u.String(), at[1]}
+		at = append([]string{u.String()}, at...)
 	}
+	var wider *oauthex.ProtectedResourceMetadata
 	foreign := false
 	for _, from := range slices.Compact(at) {
+		if wider != nil && from != own {
+			continue
+		}
 		of := new(oauthex.ProtectedResourceMetadata)
 		found, err := fetch(ctx, func(r *http.Request) (*http.Response, error) {
 			r.Host = cmp.Or(t.Host, r.Host)
 			return t.Base.RoundTrip(r)
 		}, []string{from}, of)
 		switch {
-		case err != nil:
+		case err != nil && wider == nil:
 			return nil, fmt.Errorf("the server's metadata: %w", err)
-		case found && isResource(of.Resource, t.resource, from):
+		case !found:
+		case isResource(of.Resource, t.resource, ""):
 			return of, nil
-		case found:
+		case isResource(of.Resource, t.resource, from):
+			wider = of
+		default:
 			foreign = true
 		}
+	}
+	if wider != nil {
+		return wider, nil
 	}
 	if foreign {
 		return nil, errors.New("the server's metadata is that of another resource")
@@ -123,8 +136,8 @@ func portOf(u *url.URL) string {
 }
 
 // isResource reports whether the metadata at a URL, which name a resource, are those of a server (RFC 9728 §3.3). The
-// resource is the server, or has it below its path and is the one whose metadata are at that URL. Otherwise a server
-// could get tokens for all servers of its host.
+// resource is the server, or has it below its path and is the one whose metadata are at that URL; "" means none.
+// Otherwise a server could get tokens for all servers of its host.
 func isResource(resource string, server *url.URL, metadata string) bool {
 	of, err := url.Parse(resource)
 	at, wrong := url.Parse(metadata)
