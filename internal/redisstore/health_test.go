@@ -142,6 +142,9 @@ func TestHealthNoticesOfManyReplicas(t *testing.T) {
 		if left.Left != "a" || e.Previous != first.Version || e.Entries[0].Key != report.Key {
 			t.Errorf("when a replica leaves: %+v, %+v", left, e)
 		}
+		if waiting := publish(t, b, []health.Report{report}); len(waiting) != 1 {
+			t.Errorf("after it: %+v", waiting)
+		}
 	})
 }
 
