@@ -63,7 +63,7 @@ func openFile(path string) (s sink, head Head, cut int64, err error) {
 	}
 	defer func() {
 		if err != nil {
-			_ = f.Close()
+			_ = release(f)
 		}
 	}()
 	info, err := f.Stat()
@@ -137,8 +137,13 @@ func (s *file) sync() error { return s.f.Sync() }
 
 func (s *file) close() error {
 	_ = s.repair() // Verify reports a part that stays
-	// A child process that has not reached its exec has the file open, too, and would keep the lock.
-	return errors.Join(syscall.Flock(int(s.f.Fd()), syscall.LOCK_UN), s.f.Close())
+	return release(s.f)
+}
+
+// release unlocks and closes a file. A child process that has not reached its exec has the file open, too, and would
+// keep the lock.
+func release(f *os.File) error {
+	return errors.Join(syscall.Flock(int(f.Fd()), syscall.LOCK_UN), f.Close())
 }
 
 func (s *file) rotated() bool {
