@@ -83,7 +83,7 @@ func (h *Handler) newSubscriptions(ctx context.Context, x *exchange, send func(u
 	return s
 }
 
-// ofSession follows the subscriptions of a session. If s is nil, there are none.
+// ofSession follows the subscriptions of a session. It does nothing if s is nil.
 func (s *subscriptions) ofSession() {
 	if s == nil {
 		return

@@ -84,7 +84,7 @@ func (p *pieces) RecvMsg(m any) error {
 type unread struct {
 	*httptest.ResponseRecorder
 	room     int
-	full     atomic.Bool // there is no more room
+	full     atomic.Bool // the room is used up
 	until    time.Time   // when the client reads
 	deadline time.Time
 	events   int         // that the client has got

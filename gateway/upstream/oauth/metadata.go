@@ -71,8 +71,8 @@ func (t *Transport) discover(ctx context.Context, metadata string) (*Endpoint, e
 }
 
 // describe returns the metadata of the server (RFC 9728). A server without metadata is its own resource. Many servers
-// have one document for their host, which their challenges name. One for the server's path that is about the server
-// goes first, so that a challenge gets a server no more than the metadata of its host do.
+// have one document for their host, which their challenges name. A document for the server's path that is about the
+// server has precedence, so that a challenge cannot widen the resource.
 func (t *Transport) describe(ctx context.Context, metadata string) (*oauthex.ProtectedResourceMetadata, error) {
 	own := t.at(wellKnown + strings.TrimRight(t.url.Path, "/"))
 	at := []string{own, t.at(wellKnown)}
