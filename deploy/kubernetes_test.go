@@ -96,7 +96,7 @@ func field(o any, path ...any) any {
 	return o
 }
 
-// schemas returns the schemas in schemas/kubernetes.json.
+// schemas returns the check of an object against schemas/kubernetes.json, for tests that run in parallel too.
 func schemas(t *testing.T) func(o map[string]any) error {
 	t.Helper()
 	text, err := os.ReadFile("schemas/kubernetes.json")
@@ -105,15 +105,20 @@ func schemas(t *testing.T) func(o map[string]any) error {
 	check.Must(t, err)
 	compiler := jsonschema.NewCompiler()
 	check.Must(t, compiler.AddResource("kubernetes.json", doc))
+	kinds, ok := field(doc, "kinds").(map[string]any)
+	if !ok {
+		t.Fatal("schemas/kubernetes.json has no kinds")
+	}
+	compiled := map[string]*jsonschema.Schema{} // before the tests, as a compiler is not for several goroutines
+	for kind, name := range kinds {
+		compiled[kind], err = compiler.Compile(fmt.Sprint("kubernetes.json#/definitions/", name))
+		check.Must(t, err)
+	}
 	return func(o map[string]any) error {
 		kind := fmt.Sprint(o["apiVersion"], " ", o["kind"])
-		name, ok := field(doc, "kinds", kind).(string)
-		if !ok {
+		schema := compiled[kind]
+		if schema == nil {
 			return fmt.Errorf("no schema of %s", kind)
-		}
-		schema, err := compiler.Compile("kubernetes.json#/definitions/" + name)
-		if err != nil {
-			return err
 		}
 		text, err := json.Marshal(o) // convert to the types of JSON
 		if err != nil {
