@@ -8,6 +8,7 @@ import (
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/overload"
 	"github.com/capgate/capgate/internal/telemetry"
 )
 
@@ -78,7 +79,7 @@ func (v *serving) tell(t *callState, r *relay.Result) {
 	case refusal != nil && r.Upstream && r.Code == uint32(status.CodeOf(refusal.Kind)):
 		t.Reason = refusal.Reason
 		if refusal.Reason == filter.Overloaded.Reason {
-			t.Shed, t.ShedBy = true, filter.ByQueue
+			t.Shed = overload.Queue
 		}
 	case v.code == r.Code:
 		t.Reason = v.reason

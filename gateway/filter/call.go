@@ -8,6 +8,7 @@ import (
 	"github.com/capgate/capgate/gateway/dialect"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/overload"
 	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/telemetry/tracing"
 	"github.com/capgate/capgate/policy"
@@ -36,8 +37,8 @@ type Call struct {
 	Marks
 	Attempt Attempt
 	Outcome telemetry.Outcome // of the tool, from the response
-	held    uint16            // see Held, in units of heldUnit; small because each open stream has one
 	kept    uint8             // used bytes of words
+	held    uint16            // see Held, in units of heldUnit; small because each open stream has one
 	Reason  string            // of the gateway's rejection
 
 	words *[wordsKept]byte // memory of the first strings that Keep returns; nil until needed
@@ -57,10 +58,23 @@ type Marks struct {
 	Keyed    bool // has an idempotency key
 	Replayed bool // received a stored response
 	Audited  bool // has a reservation in the audit log
-	Shed     bool // rejected because of overload
 	InFlight bool // counted as in flight for its fleet and tenant
 	Own      bool // made by the gateway itself
 	Feature  bool // a front door has checked what it leads to as a feature of an MCP server
+
+	Shed   overload.Limit // for which overload rejected the call
+	shadow uint8          // see Shadowed; the limit and one more, 0 means none
+}
+
+// Shadow records the limit that would have rejected the call without shadow mode.
+func (m *Marks) Shadow(limit call.Limit) { m.shadow = uint8(limit) + 1 }
+
+// Shadowed returns the name of the limit of Shadow, or "".
+func (m *Marks) Shadowed() string {
+	if m.shadow == 0 {
+		return ""
+	}
+	return call.Limit(m.shadow - 1).String()
 }
 
 // Decision is the authorization decision of a call.

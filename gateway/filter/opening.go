@@ -22,8 +22,6 @@ type Opening struct {
 	Redeemed *call.Refusal
 	Pin      affinity.Answer // backend of the session or artifact
 	Route    Route
-	Shadowed string // the limit in shadow mode that would have rejected the call; set at the end; empty means none
-	ShedBy   string // limit because of which the call was shed; empty means none
 
 	answer Answer
 	more   []byte // memory of the strings that do not fit into Call.words

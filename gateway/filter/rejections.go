@@ -5,6 +5,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/overload"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/router"
 )
@@ -39,16 +40,9 @@ var (
 	CallOver = &call.Refusal{Kind: call.Canceled, Reason: "CLIENT_GONE", Message: "the caller left"}
 )
 
-// Limits of overload, in addition to those of package overload.
-const (
-	ByPools  = "pools"  // memory of an owner
-	ByBodies = "bodies" // request bodies at the front doors, of an owner
-	ByQueue  = "queue"  // waiting requests at the front doors
-)
-
 // OutOfMemory returns the rejection of a call whose owner has no memory left. The call counts as shed.
 func (c *Call) OutOfMemory() *call.Refusal {
-	c.Shed, c.ShedBy = true, ByPools
+	c.Shed = overload.Pools
 	switch {
 	case c.Principal.Settings != nil:
 		return OverMemoryShare

@@ -32,7 +32,7 @@ const (
 	Full              // no call is admitted, or there is only one tenant
 )
 
-// Limit names the limit for which calls are shed.
+// Limit names the limit for which calls are shed. Shedder decides on the first three, others on the rest.
 type Limit uint8
 
 // The limits.
@@ -41,10 +41,18 @@ const (
 	InFlight
 	Memory
 	Delay
+	Pools  // memory of an owner
+	Bodies // request bodies at the front doors, of an owner
+	Queue  // waiting requests at the front doors
 	numLimits
 )
 
-func (l Limit) String() string { return [numLimits]string{"", "in_flight", "memory", "delay"}[l] }
+// NumLimits is the number of values of Limit; each is below it.
+const NumLimits = int(numLimits)
+
+var limitNames = [numLimits]string{"", "in_flight", "memory", "delay", "pools", "bodies", "queue"}
+
+func (l Limit) String() string { return limitNames[l] }
 
 // Shedder admits or sheds calls (admission control).
 type Shedder struct {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/search"
+	"github.com/capgate/capgate/internal/overload"
 	"github.com/capgate/capgate/internal/recent"
 	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/testkit/check"
@@ -302,7 +303,7 @@ func TestACallHasEveryText(t *testing.T) {
 		Call: &call.Call{Tenant: long, User: long, Agent: long, Key: long, Capability: long, Tool: long, Path: long,
 			Method: call.DownloadOutputArtifact, Dialect: call.Legacy},
 		Client: long, Listener: long, Backend: long, Attempts: 2, Code: 9, Outcome: telemetry.CutOff, Reason: long,
-		Failure: long, Shadowed: long, ShedBy: long, RequestID: long, BytesIn: 1, BytesOut: 2,
+		Failure: long, Shadowed: long, Shed: overload.Bodies, RequestID: long, BytesIn: 1, BytesOut: 2,
 		Trace: telemetry.TraceID{1}, Traced: true, Replayed: true,
 		Started: time.Unix(1_900_000_000, 0), Ended: time.Second,
 		Decision: telemetry.Decision{Made: true, Level: call.ByUserAgent, Verdict: call.Allow, Differs: true,

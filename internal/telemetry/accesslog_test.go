@@ -44,7 +44,7 @@ func bySlog(tb testing.TB, rec *telemetry.Record, level slog.Level, code string,
 	str("code", code)
 	str("outcome", rec.Outcome.String())
 	str("reason", rec.Reason)
-	str("shed_by", rec.ShedBy)
+	str("shed_by", rec.Shed.String())
 	str("failure", rec.Failure)
 	r.AddAttrs(slog.Int64("bytes_in", rec.BytesIn), slog.Int64("bytes_out", rec.BytesOut),
 		slog.Float64("duration_ms", ms(rec.Ended)))

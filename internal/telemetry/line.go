@@ -38,7 +38,7 @@ func (l *AccessLog) appendRecord(b []byte, rec *Record, level slog.Level) []byte
 		b = strconv.AppendBool(w.key(b, `,"replayed":`), true)
 	}
 	b = w.str(b, `,"reason":`, s.Reason)
-	b = w.str(b, `,"shed_by":`, rec.ShedBy)
+	b = w.str(b, `,"shed_by":`, rec.Shed.String())
 	b = w.str(b, `,"limit_shadow":`, s.Shadowed)
 	b = w.str(b, `,"failure":`, s.Failure)
 	b = w.num(b, `,"bytes_in":`, rec.BytesIn)

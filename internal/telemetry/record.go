@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/overload"
 )
 
 // Outcome is the result of a call in its payload, apart from its gRPC status.
@@ -37,27 +38,26 @@ type Record struct {
 	Shard     uint32
 	Code      uint32 // google.rpc.Code of the call
 	Outcome   Outcome
-	Decision  Decision      // the policy's decision
-	Reason    string        // call.Refusal.Reason if the gateway rejected the call, one of a bounded set
-	Shadowed  string        // the shadow limit that would have rejected the call
-	Failure   string        // relay.Failure if the relay ended the call, one of a bounded set
-	BytesIn   int64         // from the client
-	BytesOut  int64         // to the client
-	Started   time.Time     // arrival of the request headers
-	Forwarded time.Duration // since Started; 0: never
-	FirstByte time.Duration // since Started; 0: never
-	Ended     time.Duration // since Started
-	Held      time.Duration // part of Ended for which the call waited for a person's approval; not in its duration
-	RequestID string        // "" when there is none
-	Trace     TraceID       // zero: none
-	Traced    bool          // its spans are exported
-	Shed      bool          // rejected because of overload
-	ShedBy    string        // the limit of overload that rejected it, one of shedLimits
-	Quiet     bool          // counted, but not logged
-	Page      bool          // request of a page for people, such as the inbox without a sign-in; not a call
-	Replayed  bool          // repeated with its idempotency key, and got the first call's response
-	Gateway   bool          // made by the gateway itself
-	InFlight  bool          // Begin counted the call as in flight at Capability and Tenant
+	Decision  Decision       // the policy's decision
+	Reason    string         // call.Refusal.Reason if the gateway rejected the call, one of a bounded set
+	Shadowed  string         // the shadow limit that would have rejected the call
+	Failure   string         // relay.Failure if the relay ended the call, one of a bounded set
+	BytesIn   int64          // from the client
+	BytesOut  int64          // to the client
+	Started   time.Time      // arrival of the request headers
+	Forwarded time.Duration  // since Started; 0: never
+	FirstByte time.Duration  // since Started; 0: never
+	Ended     time.Duration  // since Started
+	Held      time.Duration  // part of Ended for which the call waited for a person's approval; not in its duration
+	RequestID string         // "" when there is none
+	Trace     TraceID        // zero: none
+	Traced    bool           // its spans are exported
+	Shed      overload.Limit // that rejected it
+	Quiet     bool           // counted, but not logged
+	Page      bool           // request of a page for people, such as the inbox without a sign-in; not a call
+	Replayed  bool           // repeated with its idempotency key, and got the first call's response
+	Gateway   bool           // made by the gateway itself
+	InFlight  bool           // Begin counted the call as in flight at Capability and Tenant
 
 	summary    Summary // of Summary
 	summarized bool

@@ -3,7 +3,6 @@ package telemetry
 import (
 	"hash/maphash"
 	"math/bits"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -12,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/overload"
 )
 
 // OtherTenant is the label of all tenants without one of their own.
@@ -30,12 +30,6 @@ type TenantMetrics struct {
 	limits  [call.NumLimits]atomic.Bool // limits of the tenant
 }
 
-// numShedLimits is the number of values of the label limit of tenant_shed_total.
-const numShedLimits = 7
-
-// shedLimits are the values of Record.ShedBy. The first one is for all others.
-var shedLimits = [numShedLimits]string{"other", "in_flight", "memory", "delay", "pools", "bodies", "queue"}
-
 // tenantCell holds the counts of one goroutine. It fills whole cache lines.
 type tenantCell struct {
 	inFlight atomic.Int64
@@ -43,7 +37,7 @@ type tenantCell struct {
 	bytesOut atomic.Int64
 	codes    [numCodes]atomic.Int64
 	shed     atomic.Int64
-	shedBy   [numShedLimits]atomic.Int64
+	shedBy   [overload.NumLimits]atomic.Int64
 	_        [32]byte
 }
 
@@ -72,9 +66,9 @@ func (t *TenantMetrics) count(rec *Record) {
 	c.codes[KnownCode(rec.Code)].Add(1)
 	c.bytesIn.Add(rec.BytesIn)
 	c.bytesOut.Add(rec.BytesOut)
-	if rec.Shed {
+	if rec.Shed != overload.NoLimit {
 		c.shed.Add(1)
-		c.shedBy[max(slices.Index(shedLimits[:], rec.ShedBy), 0)].Add(1)
+		c.shedBy[rec.Shed].Add(1)
 	}
 }
 
@@ -261,7 +255,7 @@ func (m *tenantMetrics) emit(to emitter, t *TenantMetrics) {
 	to.count(m.shed, sum.shed.Load(), t.label)
 	for limit := range sum.shedBy {
 		if n := sum.shedBy[limit].Load(); n > 0 {
-			to.count(m.shedBy, n, t.label, shedLimits[limit])
+			to.count(m.shedBy, n, t.label, overload.Limit(limit).String())
 		}
 	}
 	t.emitLimited(to, m.limited)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/overload"
 	"github.com/capgate/capgate/internal/telemetry"
 )
 
@@ -117,7 +118,7 @@ func TestRejectionsOfTenants(t *testing.T) {
 	t.Parallel()
 	m := newMetrics(t, telemetry.MetricsConfig{Tenants: 1})
 	rec := sample()
-	rec.Tenant, rec.Shed, rec.ShedBy = m.Tenant("acme"), true, "memory"
+	rec.Tenant, rec.Shed = m.Tenant("acme"), overload.Memory
 	telemetry.NewRecorder(m, nil).Record(rec)
 	rec.Tenant.Limited(call.CallsPerSecond, true)
 	got := scrape(t, m)

@@ -14,6 +14,7 @@ import (
 	"github.com/capgate/capgate/gateway/filter/accesslog"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/audit"
+	"github.com/capgate/capgate/internal/overload"
 	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/filtertest"
@@ -114,7 +115,7 @@ func TestQuiet(t *testing.T) {
 	}})
 	for _, reserved := range []bool{false, true} {
 		c, result := ended(8)
-		c.Shed = true
+		c.Shed = overload.Delay
 		c.Audited = reserved && l.audit.Reserve()
 		f.Done(c, nil, result)
 	}
@@ -136,7 +137,7 @@ func TestPlaces(t *testing.T) {
 	}})
 	for i := range 3 {
 		c, result := ended(8)
-		c.Shed = true
+		c.Shed = overload.Delay
 		if c.Audited = l.audit.Reserve(); !c.Audited {
 			t.Errorf("call %d has no place", i)
 		}

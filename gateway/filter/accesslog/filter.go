@@ -7,6 +7,7 @@ import (
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/history"
+	"github.com/capgate/capgate/internal/overload"
 	"github.com/capgate/capgate/internal/recent"
 	"github.com/capgate/capgate/internal/telemetry"
 )
@@ -42,7 +43,7 @@ func (f Filter) Done(c *filter.Call, _ *filter.Stateless, r *filter.Result) {
 // Record records a call, or a request that was rejected before it became a call. reserved is true if its audit record
 // is reserved.
 func (f Filter) Record(rec *telemetry.Record, reserved bool) {
-	rec.Quiet, rec.Gateway = rec.Shed && f.cfg.Quiet(rec.Started), f.cfg.Gateway
+	rec.Quiet, rec.Gateway = rec.Shed != overload.NoLimit && f.cfg.Quiet(rec.Started), f.cfg.Gateway
 	f.cfg.Recorder.Record(rec)
 	if f.cfg.Recent != nil && !f.cfg.Gateway && !rec.Page {
 		f.cfg.Recent.Record(rec)
@@ -65,8 +66,8 @@ func recordOf(c *filter.Call, r *relay.Result) telemetry.Record {
 		Call: &c.Info, Protocol: c.Client.Protocol, Client: c.Client.Address, RequestID: c.RequestID,
 		Capability: c.Metrics(), Tenant: c.Principal.Metrics, InFlight: c.InFlight,
 		TenantUID: c.Principal.UID(),
-		Code:      r.Code, Reason: c.Reason, Failure: r.Failure.String(), Shadowed: c.Shadowed, Shed: c.Shed,
-		ShedBy: c.ShedBy, Trace: c.Trace, Traced: c.Span != nil, Replayed: c.Replayed,
+		Code:      r.Code, Reason: c.Reason, Failure: r.Failure.String(), Shadowed: c.Shadowed(), Shed: c.Shed,
+		Trace: c.Trace, Traced: c.Span != nil, Replayed: c.Replayed,
 		BytesIn: r.BytesIn, BytesOut: r.BytesOut,
 		Started: r.Started, Forwarded: r.Forwarded, FirstByte: r.FirstByte, Ended: r.Ended,
 		Held: c.Held(),

@@ -12,6 +12,7 @@ import (
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/fairshare"
+	"github.com/capgate/capgate/internal/overload"
 	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/check"
@@ -181,8 +182,8 @@ func TestMemory(t *testing.T) {
 		t.Errorf("%+v; the groups are %v, want %v", refusal, stream.Groups, f.GroupOf(c.Principal.Settings))
 	}
 	stream.Full = true
-	if refusal := f.Charge(c); refusal != filter.OverMemoryShare || !c.Shed {
-		t.Errorf("%+v; shed %t", refusal, c.Shed)
+	if refusal := f.Charge(c); refusal != filter.OverMemoryShare || c.Shed != overload.Pools {
+		t.Errorf("%+v; shed %q", refusal, c.Shed)
 	}
 }
 

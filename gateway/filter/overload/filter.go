@@ -42,7 +42,7 @@ func (f *Filter) Admit(c *filter.Call, s *State) filter.Step {
 	if verdict == overload.Admitted {
 		return filter.Continue
 	}
-	c.Shed, c.ShedBy = true, limit.String()
+	c.Shed = limit
 	if verdict == overload.OverShare {
 		return c.Reject(filter.OverFairShare)
 	}

@@ -33,8 +33,8 @@ func TestOverFairShare(t *testing.T) {
 		if step == filter.Continue {
 			continue
 		}
-		if a := c.Answer(); a.Refusal != filter.OverFairShare || !c.Shed {
-			t.Fatalf("%+v, shed %t", a.Refusal, c.Shed)
+		if a := c.Answer(); a.Refusal != filter.OverFairShare || c.Shed == overload.NoLimit {
+			t.Fatalf("%+v, shed %q", a.Refusal, c.Shed)
 		}
 		if _, step, _ := begin(f, "globex"); step != filter.Continue {
 			t.Error("the other tenant has no room")

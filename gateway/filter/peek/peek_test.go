@@ -13,6 +13,7 @@ import (
 	"github.com/capgate/capgate/gateway/filter/peek"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/lib/fairshare"
+	"github.com/capgate/capgate/internal/overload"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/filtertest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -59,8 +60,8 @@ func TestCompressed(t *testing.T) {
 		c.Message = relay.Message{Data: packed(message()), Compressed: true}
 		step := f.Admit(c, s)
 		if memory == 1 {
-			if step != filter.Stop || !c.Shed {
-				t.Errorf("step %d, shed %t", step, c.Shed)
+			if step != filter.Stop || c.Shed != overload.Pools {
+				t.Errorf("step %d, shed %q", step, c.Shed)
 			}
 			continue
 		}
@@ -86,8 +87,8 @@ func TestUnpackingEnds(t *testing.T) {
 			c, stream := filtertest.NewCall("grpc-encoding", "gzip")
 			f.Admit(c, s)
 			c.Message = relay.Message{Data: msg, Compressed: true}
-			if step := f.Admit(c, s); (step == filter.Wait) != (memory > 1) || c.Shed != (memory == 1) {
-				t.Fatalf("step %d, shed %t, %+v", step, c.Shed, c.Answer().Refusal)
+			if step := f.Admit(c, s); (step == filter.Wait) != (memory > 1) || (c.Shed == overload.Pools) != (memory == 1) {
+				t.Fatalf("step %d, shed %q, %+v", step, c.Shed, c.Answer().Refusal)
 			}
 			if memory > 1 {
 				check.Received(t, stream.Resumed, "the resumption")

@@ -83,7 +83,7 @@ func (f *Filter) wait(c *filter.Call, s *State) filter.Step {
 func (f *Filter) Done(c *filter.Call, s *State, r *filter.Result) {
 	limit, shadowed := s.Permit.Shadowed()
 	if shadowed {
-		c.Shadowed = limit.String()
+		c.Shadow(limit)
 	}
 	f.Release(c, s)
 	if f.limiter == nil || !c.Decision.Repeats || shadowed || c.Attempt.Progress == call.NotSent {

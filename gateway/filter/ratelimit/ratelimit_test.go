@@ -10,6 +10,7 @@ import (
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/fairshare"
+	"github.com/capgate/capgate/internal/overload"
 	"github.com/capgate/capgate/internal/ratelimit"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/check"
@@ -126,7 +127,7 @@ func TestNoMemory(t *testing.T) {
 	t.Parallel()
 	f := ratelimitfilter.New(&limiter{unknown: 1}, memory(1))
 	c, _ := filtertest.NewCall()
-	if step := f.Admit(c, peeked(c, "{}")); step != filter.Stop || !c.Shed ||
+	if step := f.Admit(c, peeked(c, "{}")); step != filter.Stop || c.Shed == overload.NoLimit ||
 		c.Answer().Refusal.Reason != "OVERLOADED" {
 		t.Errorf("step %d, %+v", step, c.Answer().Refusal)
 	}

@@ -65,7 +65,7 @@ func (v *Request) Admit(length int64) error {
 	if verdict == overload.Admitted {
 		return nil
 	}
-	return v.shed(filter.TooMany(v.Identity), limit.String(), 0)
+	return v.shed(filter.TooMany(v.Identity), limit, 0)
 }
 
 // Charge implements bodybudget.Owner.
@@ -78,7 +78,7 @@ func (v *Request) Charge(n int64) {
 // Exceeded implements bodybudget.Owner.
 func (v *Request) Exceeded(read int64) error {
 	refusal := filter.TooMany(v.Identity)
-	if err := v.shed(refusal, filter.ByBodies, read); read == 0 {
+	if err := v.shed(refusal, overload.Bodies, read); read == 0 {
 		return err
 	}
 	return status.Answer(refusal).Err() // a backend may have received a part of an upload

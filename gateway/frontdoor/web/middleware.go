@@ -10,6 +10,7 @@ import (
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/lib/recovery"
+	"github.com/capgate/capgate/internal/overload"
 	"github.com/capgate/capgate/internal/tenant"
 )
 
@@ -24,7 +25,7 @@ func Recover(where string) func(http.Handler) http.Handler {
 }
 
 // full returns the handler for requests above a limit of overload.
-func full(limit string) http.Handler {
+func full(limit overload.Limit) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := Of(r)
 		problem.Write(w, r, problem.Of(v.shed(filter.TooMany(v.Identity), limit, 0)))
@@ -45,7 +46,7 @@ func (s *Server) Memory(next http.Handler) http.Handler {
 		}
 		cost := relay.RequestCost(r)
 		if !account.Reserve(cost) {
-			full(filter.ByPools).ServeHTTP(w, r)
+			full(overload.Pools).ServeHTTP(w, r)
 			return
 		}
 		defer account.Release(cost)
@@ -70,5 +71,5 @@ func (s *Server) Host(next http.Handler) http.Handler {
 // Queue makes requests wait in the fair queue.
 func (s *Server) Queue(next http.Handler) http.Handler {
 	return s.cfg.Queue.Handler(func(r *http.Request) (tenant, from string) { return Of(r).Account() },
-		full(filter.ByQueue), next)
+		full(overload.Queue), next)
 }

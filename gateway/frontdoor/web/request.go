@@ -16,6 +16,7 @@ import (
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/overload"
 	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/tenant"
 )
@@ -105,13 +106,12 @@ func (s *Server) Assume(r *http.Request, identity tenant.Identity, address strin
 }
 
 // Refuse records a rejected request, and returns the status of its response.
-func (v *Request) Refuse(refusal *call.Refusal) error { return v.shed(refusal, "", 0) }
+func (v *Request) Refuse(refusal *call.Refusal) error { return v.shed(refusal, overload.NoLimit, 0) }
 
-// shed is Refuse for a limit of overload, after a number of bytes. An empty limit means another reason.
-func (v *Request) shed(refusal *call.Refusal, limit string, bytesIn int64) error {
+// shed is Refuse for a limit of overload, after a number of bytes.
+func (v *Request) shed(refusal *call.Refusal, limit overload.Limit, bytesIn int64) error {
 	st := status.Of(refusal, call.NotSent)
-	v.record(telemetry.Record{Code: uint32(st.Code()), Reason: refusal.Reason, BytesIn: bytesIn, Shed: limit != "",
-		ShedBy: limit})
+	v.record(telemetry.Record{Code: uint32(st.Code()), Reason: refusal.Reason, BytesIn: bytesIn, Shed: limit})
 	return st.Err()
 }
 
