@@ -13,7 +13,12 @@ func ClosedPort(t interface {
 	Cleanup(end func())
 }) (addr string) {
 	t.Helper()
-	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	syscall.ForkLock.RLock() // macOS has no SOCK_CLOEXEC
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+	if err == nil {
+		syscall.CloseOnExec(fd)
+	}
+	syscall.ForkLock.RUnlock()
 	Must(t, err)
 	Cleanup(t, func() { _ = syscall.Close(fd) })
 	Must(t, syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1)) // net.Listen sets it, too
