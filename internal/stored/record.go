@@ -3,6 +3,7 @@ package stored
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/capgate/capgate/internal/lib/changefeed"
@@ -13,7 +14,6 @@ type Kind struct {
 	Name  string // of one object, such as "toolset": in logs, errors, audit records and signatures
 	Names string // of several: in errors and in the names of keys
 	Limits
-	Words     string                             // the limits in words
 	CheckName func(name string) (problem string) // "" means none
 }
 
@@ -21,6 +21,11 @@ type Kind struct {
 type Limits struct {
 	Objects, Bytes             int // of all
 	TenantObjects, TenantBytes int // of one tenant
+}
+
+func (l Limits) String() string {
+	return fmt.Sprintf("a tenant may have %d, of %d KiB in total, and the gateway %d, of %d KiB in total",
+		l.TenantObjects, l.TenantBytes>>10, l.Objects, l.Bytes>>10)
 }
 
 // Errors of a Store and a Mirror.

@@ -14,8 +14,8 @@ const MaxText = 64 << 10
 // Kind is the kind of the toolsets that operators set. The text of a record is JSON, which is read like a toolset of
 // the configuration.
 var Kind = stored.Kind{Name: "toolset", Names: "toolsets",
-	Limits: stored.Limits{Objects: 10_000, Bytes: 16 << 20, TenantObjects: 64, TenantBytes: 1 << 20},
-	Words:  "a tenant may have 64, of 1 MiB in total, and the gateway 10,000, of 16 MiB in total", CheckName: CheckName}
+	Limits:    stored.Limits{Objects: 10_000, Bytes: 16 << 20, TenantObjects: 64, TenantBytes: 1 << 20},
+	CheckName: CheckName}
 
 // Manager keeps the toolsets of a replica: those of the configuration, and those of a store.
 type Manager struct {
