@@ -12,9 +12,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
@@ -25,7 +27,7 @@ import (
 
 // serveTokens serves MCP servers that require access tokens, and returns their fleets. The server of tokens repeats its
 // token in errors. The authorization server of untokened repeats the client's secret, and issues no token. Operators
-// log in to the server of logged, which repeats a former token.
+// log in to the server of logged, which repeats its first token and the last one.
 func (g *secretive) serveTokens(t *testing.T) (fleets []string) {
 	t.Helper()
 	token := g.plant("access token")
@@ -49,30 +51,54 @@ func (g *secretive) serveTokens(t *testing.T) (fleets []string) {
 			"mcp_server: {oauth: {grant: client_credentials, issuer: %q, client_id: gate, client_secret_file: %q}}}",
 			name, a.Resource, a.URL, file))
 	}
-	a := &oauthtest.Authority{}
+	refreshed, rotated := g.plant("refreshed token of a login"), g.plant("rotated refresh token of a login")
+	a := &oauthtest.Authority{Respond: func(w http.ResponseWriter, _ *http.Request) bool {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprintf(w, `{"access_token":%q,"refresh_token":%q,"token_type":"Bearer"}`, refreshed, rotated)
+		return true
+	}}
 	a.Start(t)
-	a.Resource = oauthtest.Serve(t, g.requireToken(a, g.plant("former token of a login"), g.plant("token of a login")))
+	a.Resource = oauthtest.Serve(t, g.requireToken(a, g.plant("former token of a login"), g.plant("token of a login"),
+		g.plant("short token of a login"), refreshed))
 	g.logged = a
 	return append(fleets, fmt.Sprintf("- {capability: logged, policy: allow, protocol: mcp, backends: [%q], "+
 		"mcp_server: {oauth: {grant: authorization_code}}}", a.Resource))
 }
 
-// logIn logs the fleet logged in, twice, with a call for each token.
+// logIn logs the fleet logged in, with a call for each token. The last one ends soon; see refresh.
 func (g *secretive) logIn(t *testing.T) {
 	t.Helper()
 	admin, err := dialAdmin(g.admin)
 	check.Must(t, err)
 	defer admin.Close()
-	for i, token := range []string{"former token of a login", "token of a login"} {
-		_, err = capgatepb.NewFleetsClient(admin).SetFleetLogin(t.Context(), &capgatepb.SetFleetLoginRequest{
+	for i, token := range []string{"former token of a login", "token of a login", "short token of a login"} {
+		login := &capgatepb.SetFleetLoginRequest{
 			Capability: "logged", Url: g.logged.Resource, ClientId: "gate", TokenUrl: g.logged.URL + "/token",
 			ClientSecret: g.plant(fmt.Sprint("client's secret of login ", i)), AccessToken: g.planted[token],
-			RefreshToken: g.plant(fmt.Sprint("refresh token of login ", i))})
+			RefreshToken: g.plant(fmt.Sprint("refresh token of login ", i))}
+		if strings.HasPrefix(token, "short") {
+			login.ExpireTime = timestamppb.Now()
+		}
+		_, err = capgatepb.NewFleetsClient(admin).SetFleetLogin(t.Context(), login)
 		check.Must(t, err)
 		for _, public := range []string{g.public, g.secondPublic} {
 			g.callLogged(t, public)
 		}
 	}
+}
+
+// refresh waits until the token of the last login is near its end, and the gateway has refreshed it. A token lives for
+// half a minute at least, most of which has passed while the secrets were sent.
+func (g *secretive) refresh(t *testing.T) {
+	t.Helper()
+	check.UntilEvent(t, "a refreshed token", func() (bool, string, <-chan time.Time) {
+		g.callLogged(t, g.public)
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		seen := g.heard["MCP server"]
+		return strings.Contains(seen[len(seen)-1], g.planted["refreshed token of a login"]), "an older one",
+			time.After(200 * time.Millisecond)
+	})
 }
 
 // callLogged makes a call at the server of logged.
@@ -90,7 +116,7 @@ func (g *secretive) callLogged(t *testing.T, public string) {
 }
 
 // requireToken returns an MCP server that requires one of some tokens, and fails each call with the first that it
-// received.
+// received and the call's own.
 func (g *secretive) requireToken(a *oauthtest.Authority, tokens ...string) http.Handler {
 	var once sync.Once
 	first := ""
@@ -111,7 +137,7 @@ func (g *secretive) requireToken(a *oauthtest.Authority, tokens ...string) http.
 		if bytes.Contains(body, []byte(`"tools/call"`)) {
 			g.scan("MCP server", fmt.Sprint(r.Header))
 			once.Do(func() { first = has })
-			http.Error(w, fmt.Sprintf(`{"jsonrpc":"2.0","error":{"code":-32000,"message":"failed with %s"}}`, first),
+			http.Error(w, fmt.Sprintf(`{"jsonrpc":"2.0","error":{"code":-32000,"message":"failed with %s and %s"}}`, first, has),
 				http.StatusInternalServerError)
 			return
 		}

@@ -49,7 +49,8 @@ func TestSecretsComeOutNowhere(t *testing.T) {
 	c.spare("capgate engines send", "message of the program")
 	c.spare("shield", "arguments", "shield's URL")
 	c.spare("webhook", "webhook's URL")
-	c.spare("MCP server", "access token", "token of a login", "former token of a login")
+	c.spare("MCP server", "access token", "token of a login", "former token of a login",
+		"short token of a login", "refreshed token of a login")
 	c.spare("spans", "tracestate") // W3C Trace Context puts it there
 
 	g := startSecretive(t, c)
@@ -64,6 +65,7 @@ func TestSecretsComeOutNowhere(t *testing.T) {
 	g.talk(t)
 	g.queryEverything(t)
 	g.look(t)
+	g.refresh(t)
 	g.stop(t)
 	g.monitored()
 	for i, seen := range g.capability.Seen() {
