@@ -73,7 +73,7 @@ func (s *Stored) Fault(err error) *call.Refusal {
 			" was changed in the meantime; read it again, and repeat the change"}
 	case errors.Is(err, stored.ErrFull):
 		return &call.Refusal{Kind: call.ResourceExhausted, Reason: s.Full, Message: "there are too many " +
-			s.Kind.Names + ", or they are too large: " + s.Kind.Limits.String()}
+			s.Kind.Names + ", or they are too large: " + s.Kind.Words()}
 	}
 	return StoreUnavailable(s.Unavailable, s.Kind.Names, err)
 }

@@ -23,7 +23,8 @@ type Limits struct {
 	TenantObjects, TenantBytes int // of one tenant
 }
 
-func (l Limits) String() string {
+// Words returns the limits in words.
+func (l Limits) Words() string {
 	return fmt.Sprintf("a tenant may have %d, of %d KiB in total, and the gateway %d, of %d KiB in total",
 		l.TenantObjects, l.TenantBytes>>10, l.Objects, l.Bytes>>10)
 }

@@ -87,7 +87,8 @@ func TestUnpackingEnds(t *testing.T) {
 			c, stream := filtertest.NewCall("grpc-encoding", "gzip")
 			f.Admit(c, s)
 			c.Message = relay.Message{Data: msg, Compressed: true}
-			if step := f.Admit(c, s); (step == filter.Wait) != (memory > 1) || (c.Shed == overload.Pools) != (memory == 1) {
+			step := f.Admit(c, s)
+			if (step == filter.Wait) != (memory > 1) || (c.Shed == overload.Pools) != (memory == 1) {
 				t.Fatalf("step %d, shed %q, %+v", step, c.Shed, c.Answer().Refusal)
 			}
 			if memory > 1 {
