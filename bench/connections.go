@@ -28,7 +28,7 @@ const (
 type idleConns struct {
 	title string
 	tls   bool
-	calls int // calls made before the connection is idle
+	calls int // calls before the connection is idle, each with another timeout, as of grpc-go's clients
 	most  int // most connections that the memory of one address allows; streams, if streams wait
 	goal  float64
 	waits waits
@@ -43,6 +43,7 @@ func allIdleConns() []idleConns {
 	return []idleConns{
 		{title: "new", most: most, goal: connGoal},
 		{title: "after ten calls", calls: 10, most: most, goal: connGoal},
+		{title: "after a hundred calls", calls: 100, most: most, goal: connGoal},
 		{title: "over TLS, new", tls: true, most: mostTLS, goal: tlsConnGoal},
 		{title: "over TLS, after ten calls", tls: true, calls: 10, most: mostTLS, goal: tlsConnGoal},
 		{title: "its open stream, of 500", most: most, goal: streamGoal, waits: callsWait, each: 500},
@@ -213,7 +214,7 @@ func openConn(p *peers.Peer, kind idleConns) (net.Conn, error) {
 	work := h2.Work{Kind: h2.ReplyWork, Count: 1, Size: 1024}
 	body := h2.Body{Msg: h2.InvokeRequest(work, "weather", "bench-session-1", 1024), Count: 1}
 	for i := range kind.calls {
-		u.session.Open(fields, "9999999u", body)
+		u.session.Open(fields, fmt.Sprintf("%du", 9999999-i), body)
 		if err := u.until(func() bool { return u.ended > i }); err != nil {
 			return c, err
 		}

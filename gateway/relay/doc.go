@@ -12,7 +12,8 @@
 // A shard is one lock over a set of client connections and the upstream connections that their streams use. Every
 // event (bytes from a socket, a timer, a finished dial, a resumed stream) takes the lock, runs the state machines of
 // conn.go and stream.go, writes the pending output of each connection once, and releases the lock. There is one
-// goroutine per connection, which waits for its socket, and none per stream.
+// goroutine per connection, which waits for its socket, and none per stream. The input of a connection is processed on
+// a stack of the shard (turn_stack.go), so that idle connections need little memory.
 //
 // Code in the process uses streams without connections, framing or header coding. A front door starts calls with
 // [Relay.Open], or with [Relay.Unary] for one message each way, and the Handler decides about them as about any other
@@ -42,7 +43,7 @@
 //
 //	accept                      listeners, TLS, connection limits, HTTP/1.1; http2.go takes over its connections
 //	link_raw.go, link_conn.go   sockets: cleartext by RawConn, TLS by net.Conn
-//	shard.go                    lock, timers, flushing
+//	shard.go, turn_stack.go     lock, timers, flushing; the stack of a turn
 //	conn*.go, frame.go          HTTP/2 connection: frames, settings, flow control
 //	stream*.go, half.go         one call: two halves, their windows, their pending bytes
 //	inbox.go, park.go           events from goroutines without the lock; streams that wait for a decision

@@ -13,9 +13,9 @@ type http2 struct{ relay *Relay }
 
 var _ accept.HTTP2 = http2{}
 
-// ServeConn implements accept.HTTP2.
-func (h http2) ServeConn(nc net.Conn, first []byte, p *Peer) {
-	h.relay.shard().serve(nc, nil, first, p)
+// NewConn implements accept.HTTP2.
+func (h http2) NewConn(nc net.Conn, first []byte, p *Peer) (serve func()) {
+	return h.relay.shard().newLink(nc, nil, first, p)
 }
 
 const (

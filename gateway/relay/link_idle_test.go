@@ -36,17 +36,19 @@ func (w *watched) Await() {
 	w.Input.Await()
 }
 
-func (r *reader) ServeConn(nc net.Conn, _ []byte, _ *accept.Peer) {
+func (r *reader) NewConn(nc net.Conn, _ []byte, _ *accept.Peer) (serve func()) {
 	l := newConnLink(nc)
 	l.input = &watched{l.input, r}
-	for {
-		buf, n, err := l.read()
-		releaseRead(buf)
-		if err != nil {
-			_ = nc.Close()
-			return
+	return func() {
+		for {
+			buf, n, err := l.read()
+			releaseRead(buf)
+			if err != nil {
+				_ = nc.Close()
+				return
+			}
+			r.received += n
 		}
-		r.received += n
 	}
 }
 

@@ -38,15 +38,19 @@ func newRawLink(nc *net.TCPConn) (*rawLink, error) {
 func (l *rawLink) run() {
 	sh := l.c.sh
 	err := l.rc.Read(func(uintptr) (done bool) {
-		sh.enter()
-		defer sh.leave()
-		sh.limitInput()
-		l.come()
-		sh.checkSensitive(l.c)
-		return l.c.closed
+		sh.run(l)
+		return false
 	})
 	sh.lose(l.c, err)
 	_ = l.nc.Close()
+}
+
+// turn implements turn.
+func (l *rawLink) turn() {
+	sh := l.c.sh
+	sh.limitInput()
+	l.come()
+	sh.checkSensitive(l.c)
 }
 
 // suspectDelay is the delay after which an end of file that arrived together with data is noticed, see read.

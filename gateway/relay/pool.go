@@ -139,13 +139,20 @@ func (p *pool) dial() {
 			p.sh.undialed(p, fmt.Errorf("connect: %w", accept.ErrNoMemory))
 			return
 		}
-		defer memory.End()
-		nc, err := p.upstream.reach(p.sh.relay.ctx)
-		if err != nil {
+		var run func()
+		if nc, err := p.upstream.reach(p.sh.relay.ctx); err != nil {
 			p.sh.undialed(p, fmt.Errorf("connect: %w", err))
+		} else {
+			run = p.sh.newLink(nc, p, nil, nil)
+		}
+		if run == nil {
+			memory.End()
 			return
 		}
-		p.sh.serve(nc, p, nil, nil)
+		p.sh.relay.wg.Go(func() { // this goroutine's stack has grown
+			defer memory.End()
+			run()
+		})
 	})
 }
 

@@ -106,12 +106,11 @@ func (r *Relay) shard() *shard {
 	return r.shards[int(r.next.Add(1))%len(r.shards)]
 }
 
-// serve runs an HTTP/2 connection until it ends: of a client, or, with a pool, to an upstream, where peer is nil.
-// first has bytes that were already read.
-func (sh *shard) serve(nc net.Conn, p *pool, first []byte, peer *Peer) {
+// newLink takes over an HTTP/2 connection: of a client, or, with a pool, to an upstream, where peer is nil. first has
+// bytes that were already read. The result runs the connection until its end; nil means that it has ended.
+func (sh *shard) newLink(nc net.Conn, p *pool, first []byte, peer *Peer) (run func()) {
 	raw, isRaw := nc.(*net.TCPConn)
 	var l link
-	var run func()
 	var own **conn
 	if isRaw {
 		rl, err := newRawLink(raw)
@@ -120,7 +119,7 @@ func (sh *shard) serve(nc net.Conn, p *pool, first []byte, peer *Peer) {
 			if p != nil {
 				sh.undialed(p, err)
 			}
-			return
+			return nil
 		}
 		l, run, own = rl, rl.run, &rl.c
 	} else {
@@ -129,9 +128,9 @@ func (sh *shard) serve(nc net.Conn, p *pool, first []byte, peer *Peer) {
 	}
 	if !sh.attach(l, own, p, first, peer) {
 		_ = nc.Close()
-		return
+		return nil
 	}
-	run()
+	return run
 }
 
 // attach adds a connection to the shard. It returns false if that failed.

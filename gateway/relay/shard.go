@@ -38,6 +38,7 @@ type shard struct {
 	ended       []*Stream  // to be reported and recycled at the end of this turn
 	suspects    []*rawLink // may have missed an end of file, see rawLink.read
 	runQueue    runQueue
+	stack       turnStack
 	workers     webWorkers
 	conns       map[*conn]struct{}
 	pools       map[*Upstream]*pool

@@ -39,6 +39,7 @@ func (r *Relay) Close() {
 	r.wg.Wait()
 	for _, sh := range r.shards {
 		sh.timer.Stop()
+		sh.closeStack()
 	}
 }
 

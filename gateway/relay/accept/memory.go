@@ -14,8 +14,8 @@ type Account interface {
 // Memory of an open connection, in bytes. It is charged before anything is read, or the connection is rejected. These
 // are upper bounds; buffers that may exceed them are charged as they grow.
 const (
-	// ConnBytes covers what 10,000 idle connections over HTTP/2 were measured to take each, up to 12 KiB after calls:
-	// the socket's structures, a goroutine's stack, HPACK's tables; and FreeBytes.
+	// ConnBytes covers what idle connections over HTTP/2 were measured to take each, 7 KiB, and 12 KiB when HPACK's
+	// tables are full: the socket's structures, a goroutine's stack, the tables; and FreeBytes.
 	ConnBytes = 12<<10 + FreeBytes
 	// FreeBytes is the part of a connection's input and output that ConnBytes covers.
 	FreeBytes = 8 << 10

@@ -17,8 +17,9 @@ const Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 // HTTP2 serves HTTP/2 connections.
 type HTTP2 interface {
-	// ServeConn serves a connection until its end. first has the bytes already read.
-	ServeConn(nc net.Conn, first []byte, p *Peer)
+	// NewConn takes over a connection. first has the bytes already read. The result serves it until its end, on a
+	// goroutine of its own; nil means that it has ended.
+	NewConn(nc net.Conn, first []byte, p *Peer) (serve func())
 	// RejectCleartext informs an HTTP/2 client in cleartext that the port requires TLS. It reads from in, which starts
 	// with the Preface and has a limit and a deadline.
 	RejectCleartext(nc net.Conn, in io.Reader)
@@ -175,7 +176,10 @@ func (s *Server) setUp(nc net.Conn, port *Port) {
 	case err != nil:
 		s.fail(nc, err)
 	case isHTTP2:
-		s.http2.ServeConn(nc, first, p)
+		if serve := s.http2.NewConn(nc, first, p); serve != nil {
+			handedOver = true
+			s.wg.Go(func() { s.serve(serve, nc, p) })
+		}
 	case !p.memory.add(HTTP1Bytes):
 		s.limits.noMemory.Add(1)
 		s.fail(nc, ErrNoMemory)
@@ -183,6 +187,13 @@ func (s *Server) setUp(nc net.Conn, port *Port) {
 		handedOver = true
 		s.http1Ln.give(s.newHTTP1Conn(nc, p, first))
 	}
+}
+
+// serve serves an HTTP/2 connection. It runs on a goroutine of its own, because the setup's stack has grown.
+func (s *Server) serve(serve func(), nc net.Conn, p *Peer) {
+	defer s.release(p)
+	defer s.recoverConn(nc)
+	serve()
 }
 
 // detect performs the TLS handshake, if the port uses TLS, and returns the connection, the bytes already read, and

@@ -42,15 +42,17 @@ type Decoder struct {
 }
 
 // NewDecoder returns a Decoder for a peer whose dynamic table may have maxTable bytes (SETTINGS_HEADER_TABLE_SIZE;
-// default 4096).
+// default 4096). It is at most 64 KiB.
 func NewDecoder(in *Interner, maxTable uint32) *Decoder {
+	maxTable = min(maxTable, maxTableSize)
 	return &Decoder{in: in, limit: maxTable, table: table{max: int(maxTable)}}
 }
 
 // SetMaxTable changes SETTINGS_HEADER_TABLE_SIZE. If n is larger than before, it must be called when the setting is
 // sent, because the peer may use it at once; if it is smaller, when the peer has acknowledged it, because blocks in
-// flight still follow the old one. The peer's next block must then start with an update.
+// flight still follow the old one. The peer's next block must then start with an update. n is at most 64 KiB.
 func (d *Decoder) SetMaxTable(n uint32) {
+	n = min(n, maxTableSize)
 	d.limit = n
 	d.owed = d.table.max > int(n)
 }
@@ -147,7 +149,7 @@ func (d *Decoder) copied(e *entry, dst *List, left int) int {
 	if left < 0 {
 		return left
 	}
-	f := Field{nameIndex: e.nameIndex}
+	f := Field{nameIndex: d.table.nameIndex(e)}
 	f.Name = dst.keep(view(d.table.name(e)))
 	f.Value = dst.keep(view(d.table.value(e)))
 	f.Tag = d.in.classify(f.Name, f.Value)
@@ -208,7 +210,7 @@ func (d *Decoder) nameOf(index uint32, dst *List, f *Field) error {
 		return ErrIndex
 	}
 	e := d.table.at(index)
-	f.nameIndex = e.nameIndex
+	f.nameIndex = d.table.nameIndex(e)
 	if e.in != nil {
 		f.Name = e.in.field.Name
 		return nil
