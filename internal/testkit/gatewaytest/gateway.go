@@ -160,6 +160,7 @@ type Gateway struct {
 // Start runs a gateway until the test ends, and returns when all backends are probed.
 func Start(t testing.TB, o Options) *Gateway {
 	t.Helper()
+	check.Must(t, labelTraces())
 	g := &Gateway{Log: NewLog(), watch: newWatch(), stopped: make(chan struct{})}
 	g.label = newLabel(t, g)
 	public, admin := check.Listen(t), check.Listen(t)

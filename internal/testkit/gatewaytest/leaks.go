@@ -2,11 +2,12 @@ package gatewaytest
 
 import (
 	"bytes"
-	"compress/gzip"
 	"fmt"
-	"io"
-	"runtime/pprof"
+	"os"
+	"runtime"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,40 +24,50 @@ func newLabel(t testing.TB, g *Gateway) string { return fmt.Sprintf("%s %p", t.N
 func assertNothingLeft(t testing.TB, label string) {
 	t.Helper()
 	timeout := time.After(check.Patience)
-	// No event announces the end of a goroutine. Each check reads the stacks of all tests, so the interval grows.
-	for again := 2 * time.Millisecond; labelled(t, label); again = min(4*again, 100*time.Millisecond) {
+	// No event announces the end of a goroutine. Each check stops the process and reads the stacks of all tests, so
+	// the interval grows.
+	for again := 2 * time.Millisecond; ; again = min(4*again, 100*time.Millisecond) {
+		left := goroutines(label)
+		if len(left) == 0 {
+			return
+		}
 		select {
 		case <-time.After(again):
 		case <-timeout:
-			if left := goroutines(t, label); len(left) > 0 {
-				t.Errorf("goroutines are left:\n%s", strings.Join(left, "\n\n"))
-			}
+			t.Errorf("goroutines are left:\n%s", strings.Join(left, "\n\n"))
 			return
 		}
 	}
 }
 
-// labelled reports whether a goroutine has a label. The binary form of the profile takes half the time of the text.
-func labelled(t testing.TB, label string) bool {
-	t.Helper()
-	var profile bytes.Buffer
-	check.Must(t, pprof.Lookup("goroutine").WriteTo(&profile, 0))
-	r, err := gzip.NewReader(&profile)
-	check.Must(t, err)
-	text, err := io.ReadAll(r)
-	check.Must(t, err)
-	return bytes.Contains(text, []byte(label))
+// traces is the memory for the stacks of all goroutines, which a thousand gateways look at.
+var traces struct {
+	sync.Mutex
+	text []byte
 }
 
+// labelTraces makes the runtime write the labels of goroutines with their stacks. The profile of goroutines has them as
+// well, but takes four times as long under the race detector.
+var labelTraces = sync.OnceValue(func() error {
+	return os.Setenv("GODEBUG", os.ExpandEnv("$GODEBUG,tracebacklabels=1"))
+})
+
 // goroutines lists the stacks that have a label.
-func goroutines(t testing.TB, label string) []string {
-	t.Helper()
-	var profile bytes.Buffer
-	check.Must(t, pprof.Lookup("goroutine").WriteTo(&profile, 1))
-	var found []string
-	for stack := range strings.SplitSeq(profile.String(), "\n\n") {
-		if strings.Contains(stack, fmt.Sprintf("%q:%q", labelKey, label)) {
-			found = append(found, stack)
+func goroutines(label string) (found []string) {
+	traces.Lock()
+	defer traces.Unlock()
+	n := runtime.Stack(traces.text, true)
+	for n == len(traces.text) { // it may be cut
+		traces.text = make([]byte, 2*n+1<<20)
+		n = runtime.Stack(traces.text, true)
+	}
+	labelled := fmt.Appendf(nil, `"%s": %s`, labelKey, strconv.QuoteToASCII(label))
+	if !bytes.Contains(traces.text[:n], labelled) {
+		return nil
+	}
+	for stack := range bytes.SplitSeq(traces.text[:n], []byte("\n\n")) {
+		if bytes.Contains(stack, labelled) {
+			found = append(found, string(stack))
 		}
 	}
 	return found
