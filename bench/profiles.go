@@ -19,16 +19,18 @@ type profiling struct {
 	cfg  load.Config
 }
 
-// profilings returns the calls of the chosen scenarios under which a peer is profiled: only gRPC for the peer with
-// everything on.
+// profilings returns the calls of the chosen scenarios under which a peer is profiled: only gRPC for the peers with
+// everything on, and over TLS.
 func profilings(o options, s peers.Spec) (all []profiling) {
 	for _, of := range o.scenarios {
 		switch of.name {
-		case "unary-saturated", "unary-paced", "unary-headers", "chunks-paced", "bursts":
-			all = append(all, profiling{of.name, of.cfg})
+		case "unary-saturated", "unary-paced", "unary-headers", "chunks-paced", "bursts", "unary-tls":
+			if (of.door == tlsDoor) == s.TLS {
+				all = append(all, profiling{of.name, of.cfg})
+			}
 		}
 	}
-	if s.On {
+	if s.On || s.TLS {
 		return all
 	}
 	for _, of := range o.scenarios {
@@ -46,12 +48,17 @@ func (b *bench) profiles(ctx context.Context) (string, error) {
 		return "", err
 	}
 	written := 0
-	for _, s := range []peers.Spec{peers.CapgateSpec(b.opts.capgate), peers.CapgateOn(b.opts.capgate)} {
+	plain, on := peers.CapgateSpec(b.opts.capgate), peers.CapgateOn(b.opts.capgate)
+	for _, s := range []peers.Spec{plain, on, plain.OverTLS(), on.OverTLS()} {
+		kinds := profilings(b.opts, s)
+		if len(kinds) == 0 {
+			continue
+		}
 		p, err := b.startPeer(ctx, s, b.env)
 		if err != nil {
 			return "", err
 		}
-		for _, kind := range profilings(b.opts, s) {
+		for _, kind := range kinds {
 			written++
 			to := filepath.Join(b.opts.profiles, fmt.Sprintf("%02d-%s-%s.pprof", written, s.Name, kind.name))
 			if err := b.profile(ctx, p, kind.cfg, to); err != nil {

@@ -68,7 +68,6 @@ type conn struct {
 	grouped   bool   // own belongs to a group
 	charged   int64  // to own
 	unsent    int    // bytes of out that the link did not accept
-	copied    int    // bytes of the link's read buffer beyond its usual one
 
 	out     output
 	burst   int    // length of out.buf at the last write

@@ -145,7 +145,7 @@ func (c *conn) lost(err error) {
 	c.sh.buffers.put(c.partial)
 	c.sh.buffers.put(c.block.buf)
 	c.sh.buffers.put(c.backlog)
-	c.out, c.partial, c.block.buf, c.backlog, c.unsent, c.copied = output{}, nil, nil, nil, 0, 0
+	c.out, c.partial, c.block.buf, c.backlog, c.unsent = output{}, nil, nil, nil, 0
 	c.recount()
 	c.link.close()
 	if len(c.sh.conns) == 0 {

@@ -42,7 +42,7 @@
 // an http.ResponseWriter, which behave as those of net/http's server. Such streams carry bytes, not messages.
 //
 //	accept                      listeners, TLS, connection limits, HTTP/1.1; http2.go takes over its connections
-//	link_raw.go, link_conn.go   sockets: cleartext by RawConn, TLS by net.Conn
+//	link_raw.go, link_tls.go    sockets by RawConn, and TLS over them; link_conn.go: any other net.Conn
 //	shard.go, turn_stack.go     lock, timers, flushing; the stack of a turn
 //	conn*.go, frame.go          HTTP/2 connection: frames, settings, flow control
 //	stream*.go, half.go         one call: two halves, their windows, their pending bytes

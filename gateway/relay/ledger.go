@@ -105,8 +105,8 @@ func (l *ledger) move(to Account) {
 }
 
 // ShardCost returns the fixed memory of a shard, in bytes: its read buffer, as much for the results of a turn before
-// they are charged, and the unused buffers.
-func ShardCost(kept int) int64 { return int64(2*readBuffer + kept) }
+// they are charged, a record of TLS, and the unused buffers.
+func ShardCost(kept int) int64 { return int64(2*readBuffer + tlsRecord + kept) }
 
 // claim charges the fixed memory of all shards.
 func (r *Relay) claim() {
@@ -219,7 +219,7 @@ func (s *Stream) release() {
 // charge returns the bytes of the connection's input and output that its accept.ConnBytes does not cover.
 func (c *conn) charge(input int) int64 { return max(int64(input+c.unsent-accept.FreeBytes), 0) }
 
-func (c *conn) input() int { return cap(c.partial) + cap(c.block.buf) + cap(c.backlog) + c.copied }
+func (c *conn) input() int { return cap(c.partial) + cap(c.block.buf) + cap(c.backlog) }
 
 // recount updates the connection's own charge: for unprocessed input, and for output that its peer has not read. If
 // there is no room, it drops both: a peer that reads, and sends complete frames, needs no more than accept.FreeBytes.

@@ -2,21 +2,17 @@ package relay
 
 import (
 	"crypto/tls"
-	"errors"
 	"net"
-	"sync"
 	"time"
-
-	"github.com/capgate/capgate/gateway/relay/accept"
 )
 
-// connLink transports a connection over a net.Conn other than TCP, such as TLS. Its reads and writes block, so each
-// direction has a goroutine.
+// connLink transports a connection over a net.Conn that is no socket, with or without TLS. Its reads and writes
+// block, so each direction has a goroutine.
 type connLink struct {
 	c         *conn
 	nc        net.Conn
 	pending   []byte // output; this and the next four fields are guarded by the shard
-	writing   int    // number of bytes in the buffer being written, and in that of the socket
+	writing   int    // number of bytes in the buffer being written
 	full      bool   // the conn waits for writable
 	ending    bool   // finish was called
 	closed    bool
@@ -24,107 +20,17 @@ type connLink struct {
 	resumed   chan struct{} // signals that the conn accepts input again
 	scheduled chan struct{} // signals that the run queue runs the link
 	spent     int64         // processing time since it last waited for input, in nanoseconds
-
-	socket gatherer // of TLS; nil means none
-	sent   int64    // bytes; of the writer alone
-
-	// With input, the link waits for bytes without a read buffer, and has a long one only while there is much to read.
-	input accept.Input // the socket below TLS; nil means unknown
-	// taken is the number of its records that were read from TLS at least. There may be more of them: messages of a
-	// handshake, key updates, and records that fill a short buffer. A read that finds no input corrects it.
-	taken  int64
-	filled bool // the last read has filled its buffer
-	long   bool // the next read has a long buffer; guarded by the shard
 }
 
-// connBuffer is the size of the writer's buffer, as of a socket. The others are those of a read, after the room for a
-// frame's header. The long one holds any record.
+// connBuffer is the size of the writer's buffer, as of a socket, and connRead that of the reader's.
 const (
 	connBuffer = 128 << 10
-	longRead   = 32 << 10
-	shortRead  = 4 << 10
+	connRead   = 32 << 10
 )
-
-// gatherer is an accept.Gatherer.
-type gatherer interface {
-	Hold()
-	Flush() error
-}
-
-var (
-	longReads  = sync.Pool{New: func() any { return new([longRead]byte) }}
-	shortReads = sync.Pool{New: func() any { return new([shortRead]byte) }}
-)
-
-// readBuffer returns a buffer for the next read.
-func (l *connLink) readBuffer() []byte {
-	if l.long {
-		return longReads.Get().(*[longRead]byte)[:]
-	}
-	return shortReads.Get().(*[shortRead]byte)[:]
-}
-
-func releaseRead(buf []byte) {
-	if len(buf) == longRead {
-		longReads.Put((*[longRead]byte)(buf))
-	} else {
-		shortReads.Put((*[shortRead]byte)(buf))
-	}
-}
 
 func newConnLink(nc net.Conn) *connLink {
-	l := &connLink{nc: nc, work: make(chan struct{}, 1), resumed: make(chan struct{}, 1),
+	return &connLink{nc: nc, work: make(chan struct{}, 1), resumed: make(chan struct{}, 1),
 		scheduled: make(chan struct{}, 1)}
-	if tc, ok := nc.(*tls.Conn); ok {
-		l.socket, _ = tc.NetConn().(gatherer)
-		if l.input, _ = tc.NetConn().(accept.Input); l.input != nil {
-			l.input.NoWait()
-		}
-		if tc.ConnectionState().Version >= tls.VersionTLS13 {
-			l.taken = 1 // the last message of the handshake
-		}
-	}
-	l.long = l.input == nil
-	return l
-}
-
-// read reads into a buffer, which it returns. It waits without one, and may read nothing.
-func (l *connLink) read() (buf []byte, n int, err error) {
-	if l.drained() {
-		l.input.Await()
-	}
-	buf = l.readBuffer()
-	n, err = l.nc.Read(buf[frameHeaderLen:])
-	if errors.Is(err, accept.ErrNoInput) {
-		l.taken, l.filled = l.input.Records(), false
-		return buf, n, nil
-	}
-	if l.filled = n == len(buf)-frameHeaderLen; !l.filled || len(buf) == longRead {
-		l.taken++
-	}
-	return buf, n, err
-}
-
-// drained reports whether TLS has no complete record. A read returns at least one record, if the buffer has room for
-// it.
-func (l *connLink) drained() bool { return l.input != nil && l.taken >= l.input.Records() }
-
-// resize chooses the buffer of the next read, and charges a long one.
-func (l *connLink) resize() {
-	if l.input == nil {
-		return
-	}
-	c := l.c
-	switch long := !l.drained() && (l.long || l.filled); {
-	case c.closed || long == l.long:
-	case !long:
-		l.long, c.copied = false, 0
-		c.recount()
-	default:
-		if n := c.charge(c.input() + longRead); c.own.add(n - c.charged) {
-			l.long, c.copied, c.charged = true, longRead, n
-		}
-	}
 }
 
 // run reads until the connection ends, and waits for the writer.
@@ -136,14 +42,14 @@ func (l *connLink) run() {
 		defer sh.relay.guardConn(l.nc)
 		l.writeAll()
 	}()
+	buf := make([]byte, frameHeaderLen+connRead)
 	for next := reads; next != ends; {
 		asked := sh.clock()
-		buf, n, err := l.read()
+		n, err := l.nc.Read(buf[frameHeaderLen:])
 		if sh.clock()-asked > timeSlice {
 			l.spent = 0
 		}
 		next = l.take(buf, n, err)
-		releaseRead(buf)
 		for ; next == queues; next = l.goOn(err) {
 			<-l.scheduled
 		}
@@ -174,7 +80,6 @@ func (l *connLink) take(buf []byte, n int, err error) (next step) {
 		l.c.feed(buf, frameHeaderLen, frameHeaderLen+n)
 		sh.settle()
 	}
-	l.resize()
 	l.spent += sh.clock() - sh.now
 	return l.after(err)
 }
@@ -235,39 +140,11 @@ func (l *connLink) writeAll() {
 				}
 				break
 			}
-			if err := l.send(buf); err != nil {
+			if _, err := l.nc.Write(buf); err != nil {
 				sh.lose(l.c, err)
 			}
 		}
 	}
-}
-
-// Sizes of records of crypto/tls: a connection's first bytes are in small ones, which a client can decrypt sooner.
-const (
-	tlsRecord      = 16 << 10
-	tlsFirst       = 128 << 10
-	tlsFirstRecord = 1 << 10
-)
-
-// gathers reports whether TLS makes several records of a write.
-func (l *connLink) gathers(n int) bool {
-	return l.socket != nil && (n > tlsRecord || l.sent < tlsFirst && n > tlsFirstRecord)
-}
-
-// send writes output. The records of TLS are written together.
-func (l *connLink) send(buf []byte) error {
-	if !l.gathers(len(buf)) {
-		_, err := l.nc.Write(buf)
-		l.sent += int64(len(buf))
-		return err
-	}
-	l.socket.Hold()
-	_, err := l.nc.Write(buf)
-	l.sent += int64(len(buf))
-	if flushed := l.socket.Flush(); err == nil {
-		err = flushed
-	}
-	return err
 }
 
 // fetch returns the pending output, and takes back the written buffer.
@@ -278,9 +155,7 @@ func (l *connLink) fetch(written []byte) (pending []byte, ending, closed bool) {
 	defer sh.leave()
 	sh.buffers.put(written)
 	pending, l.pending = l.pending, nil
-	if l.writing = cap(pending); l.gathers(len(pending)) {
-		l.writing += accept.GatherBytes
-	}
+	l.writing = cap(pending)
 	if !l.c.closed {
 		l.c.unsent = cap(l.c.out.buf) + l.writing
 		l.c.recount()

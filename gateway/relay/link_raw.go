@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -8,16 +9,17 @@ import (
 	"time"
 )
 
-// rawLink transports a connection over a cleartext TCP socket, with the socket's own read and write calls. One
-// goroutine stays inside RawConn.Read for the connection's life, and is woken when the socket is readable.
+// rawLink transports a connection over a socket, with the socket's own read and write calls. One goroutine stays inside
+// RawConn.Read for the connection's life, and is woken when the socket is readable.
 //
 // The descriptor is used only with the shard locked and before close. As that goroutine stays inside RawConn.Read, and
 // closes the socket itself after leaving it, the descriptor is never used after it was closed or reused for another
 // connection.
 type rawLink struct {
 	c       *conn
-	nc      *net.TCPConn
+	nc      socket
 	rc      syscall.RawConn
+	tls     *tlsLayer // nil means cleartext
 	fd      int
 	waiting bool // a goroutine waits until the socket is writable
 	suspect bool // in shard.suspects
@@ -25,12 +27,49 @@ type rawLink struct {
 	size    int  // of the next read
 }
 
-func newRawLink(nc *net.TCPConn) (*rawLink, error) {
-	rc, err := nc.SyscallConn()
+// socket is a *net.TCPConn, or a *net.UnixConn of a stream.
+type socket interface {
+	net.Conn
+	syscall.Conn
+	CloseWrite() error
+}
+
+// socketOf returns nil if the connection is no socket, or one that hides its bytes behind its own methods.
+func socketOf(nc net.Conn) socket {
+	switch nc := nc.(type) {
+	case *net.TCPConn:
+		return nc
+	case *net.UnixConn:
+		if nc.LocalAddr().Network() == "unix" {
+			return nc
+		}
+	}
+	return nil
+}
+
+// newRawLink returns the link of a connection over a socket, with or without TLS; nil if it is another connection.
+func newRawLink(nc net.Conn) (*rawLink, error) {
+	s, tc := socketOf(nc), (*tls.Conn)(nil)
+	var lower below
+	if s == nil {
+		if tc, _ = nc.(*tls.Conn); tc != nil {
+			if lower, _ = tc.NetConn().(below); lower != nil {
+				s = socketOf(lower.Below())
+			}
+		}
+	}
+	if s == nil {
+		return nil, nil //nolint:nilnil // as documented
+	}
+	rc, err := s.SyscallConn()
 	if err != nil {
 		return nil, err
 	}
-	l := &rawLink{nc: nc, rc: rc, size: leastRead}
+	l := &rawLink{nc: s, rc: rc, size: leastRead}
+	if tc != nil {
+		l.tls = &tlsLayer{link: l, conn: tc}
+		lower.TakeOver(l.tls)
+	}
 	return l, rc.Control(func(fd uintptr) { l.fd = int(fd) })
 }
 
@@ -90,6 +129,9 @@ func (l *rawLink) runQueued() {
 // the shard therefore checks such a socket again a moment later.
 func (l *rawLink) read() {
 	sh, c := l.c.sh, l.c
+	if l.tls != nil {
+		l.tls.drained = false
+	}
 	if c.backlog != nil && !c.closed && !c.stalled {
 		c.feedBacklog()
 		sh.settleReads()
@@ -99,9 +141,12 @@ func (l *rawLink) read() {
 			l.resume()
 			return
 		}
-		n, err := sysRead(l.fd, sh.buf[frameHeaderLen:frameHeaderLen+l.size])
+		n, err := l.receive(sh.buf[frameHeaderLen : frameHeaderLen+l.size])
 		switch {
 		case err == syscall.EAGAIN:
+			if l.tls != nil && l.tls.drained {
+				l.suspectEnd()
+			}
 			return
 		case err == syscall.EINTR:
 			continue
@@ -116,21 +161,45 @@ func (l *rawLink) read() {
 		switch {
 		case c.backlog != nil:
 			l.size = max(n-len(c.backlog), leastRead)
-		case n == l.size && sh.over():
+		case n == l.size && sh.over() || l.tls != nil && l.tls.ended != nil:
 		case n == l.size:
-			l.size = min(l.size*2, readBuffer)
+			l.size = min(l.size*2, l.most())
 		default:
-			if !l.suspect {
-				l.suspect = true
-				sh.suspects = append(sh.suspects, l)
-			}
+			l.suspectEnd()
 			return
 		}
 		sh.settleReads()
 	}
 }
 
+// receive reads into p. Its error is EAGAIN if there is nothing to read.
+func (l *rawLink) receive(p []byte) (int, error) {
+	if l.tls != nil {
+		return l.tls.receive(p)
+	}
+	return sysRead(l.fd, p)
+}
+
+// most returns the maximum size of a read.
+func (l *rawLink) most() int {
+	if l.tls != nil {
+		return tlsRead
+	}
+	return readBuffer
+}
+
+// suspectEnd makes the shard check the socket again.
+func (l *rawLink) suspectEnd() {
+	if !l.suspect {
+		l.suspect = true
+		l.c.sh.suspects = append(l.c.sh.suspects, l)
+	}
+}
+
 func (l *rawLink) write(pieces [][]byte) (int, error) {
+	if l.tls != nil {
+		return l.tls.send(pieces)
+	}
 	total := 0
 	for len(pieces) > 0 {
 		batch := pieces[:min(len(pieces), maxPieces)]
@@ -167,8 +236,10 @@ func (l *rawLink) await() {
 			sh.enter()
 			defer sh.leave()
 			sh.limitInput()
-			l.c.writable()
-			l.waiting = l.c.blocked && !l.c.closed
+			if l.tls == nil || l.tls.writable() {
+				l.c.writable()
+			}
+			l.waiting = (l.c.blocked || l.holds() > 0) && !l.c.closed
 			return !l.waiting
 		})
 		if err != nil && !errors.Is(err, net.ErrClosed) {
@@ -177,9 +248,24 @@ func (l *rawLink) await() {
 	})
 }
 
-func (l *rawLink) holds() int { return 0 }
+func (l *rawLink) holds() int {
+	if l.tls != nil {
+		return cap(l.tls.out)
+	}
+	return 0
+}
 
-func (l *rawLink) finish() { _ = l.nc.CloseWrite() }
+func (l *rawLink) finish() {
+	if l.tls == nil || l.tls.finish() {
+		_ = l.nc.CloseWrite()
+	}
+}
 
-// close makes run return. Close itself would wait for run, which may wait for the locked shard.
-func (l *rawLink) close() { _ = l.nc.SetDeadline(time.Unix(1, 0)) }
+// close makes run return. Close itself would wait for run, which may wait for the locked shard. TLS sends no alert:
+// finish has sent it.
+func (l *rawLink) close() {
+	if l.tls != nil {
+		l.tls.forget()
+	}
+	_ = l.nc.SetDeadline(time.Unix(1, 0))
+}

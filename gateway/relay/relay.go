@@ -109,19 +109,18 @@ func (r *Relay) shard() *shard {
 // newLink takes over an HTTP/2 connection: of a client, or, with a pool, to an upstream, where peer is nil. first has
 // bytes that were already read. The result runs the connection until its end; nil means that it has ended.
 func (sh *shard) newLink(nc net.Conn, p *pool, first []byte, peer *Peer) (run func()) {
-	raw, isRaw := nc.(*net.TCPConn)
+	rl, err := newRawLink(nc)
+	if err != nil {
+		_ = nc.Close()
+		if p != nil {
+			sh.undialed(p, err)
+		}
+		return nil
+	}
 	var l link
 	var own **conn
-	if isRaw {
-		rl, err := newRawLink(raw)
-		if err != nil {
-			_ = nc.Close()
-			if p != nil {
-				sh.undialed(p, err)
-			}
-			return nil
-		}
-		l, run, own = rl, rl.run, &rl.c
+	if rl != nil {
+		l, run, own, nc = rl, rl.run, &rl.c, rl.nc
 	} else {
 		cl := newConnLink(nc)
 		l, run, own = cl, cl.run, &cl.c

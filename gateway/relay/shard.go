@@ -30,6 +30,7 @@ type shard struct {
 	buf         []byte
 	iov         [][]byte
 	iovecs      []syscall.Iovec
+	record      []byte     // data of a record of TLS; nil before the first
 	dirty       []*conn    // connections with output to write
 	held        []*conn    // those of them whose output waits for more
 	coalesce    bool       // another turn of the run queue follows, so output may wait for it

@@ -119,7 +119,7 @@ func (u *Upstream) connect(ctx context.Context) (net.Conn, error) {
 	if err != nil || secure == nil {
 		return nc, err
 	}
-	tc := tls.Client(&accept.Gatherer{Conn: nc}, secure)
+	tc := tls.Client(&accept.Transport{Conn: nc}, secure)
 	err = tc.HandshakeContext(ctx)
 	if err == nil && tc.ConnectionState().NegotiatedProtocol != "h2" {
 		err = errNoH2

@@ -31,10 +31,7 @@ func (u *Usage) stream(s *Stream) {
 }
 
 func (u *Usage) add(c *conn) {
-	u.Buffers += cap(c.out.buf) + cap(c.partial) + cap(c.block.buf) + cap(c.backlog)
-	if l, ok := c.link.(*connLink); ok {
-		u.Buffers += cap(l.pending)
-	}
+	u.Buffers += cap(c.out.buf) + cap(c.partial) + cap(c.block.buf) + cap(c.backlog) + c.link.holds()
 	if c.pool != nil {
 		u.Upstreams++
 		return

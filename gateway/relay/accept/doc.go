@@ -7,6 +7,7 @@
 //	limits.go      connection limits, for all and for each network; networks.go: recently authenticated networks
 //	evict.go       closes unauthenticated connections to make room for others
 //	handshakes.go  limits the number of concurrent TLS handshakes
+//	transport.go   the connection below TLS; records.go: the memory of its records
 //	mismatch.go    clients that use TLS at a cleartext port, or cleartext at a TLS port
 //	memory.go      the bytes of a connection, charged to an Account
 //	http1.go       connections over HTTP/1.1

@@ -138,7 +138,7 @@ func (l *handshakeLimit) stats() (waiting int, dropped int64) {
 
 // handshakeConn is a connection whose handshake is limited. It is used by one goroutine until done.
 type handshakeConn struct {
-	Gatherer
+	Transport
 	limit    *handshakeLimit
 	peer     *Peer
 	ctx      context.Context //nolint:containedctx // of the handshake, whose reads and writes have none
@@ -151,7 +151,6 @@ type handshakeConn struct {
 	charged int64 // to peer.memory, beyond handshakeBytes
 	kept    int64 // to peer.memory, beyond TLSBytes, for the longest record
 	records records
-	socket  socket
 }
 
 func (c *handshakeConn) acquire() error {
@@ -169,10 +168,7 @@ func (c *handshakeConn) release() {
 
 // Read implements net.Conn.
 func (c *handshakeConn) Read(p []byte) (int, error) {
-	if !c.mayRead() {
-		return 0, ErrNoInput
-	}
-	n, err := c.unlimited(p, c.Conn.Read)
+	n, err := c.unlimited(p, c.Transport.Read)
 	c.records.add(p[:n])
 	if err := c.chargeRecords(); err != nil {
 		return 0, err
@@ -196,7 +192,7 @@ func (c *handshakeConn) Read(p []byte) (int, error) {
 }
 
 // Write implements net.Conn.
-func (c *handshakeConn) Write(p []byte) (int, error) { return c.unlimited(p, c.Gatherer.Write) }
+func (c *handshakeConn) Write(p []byte) (int, error) { return c.unlimited(p, c.Transport.Write) }
 
 // unlimited performs an I/O operation without holding a slot.
 func (c *handshakeConn) unlimited(p []byte, do func([]byte) (int, error)) (int, error) {

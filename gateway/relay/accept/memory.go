@@ -21,15 +21,15 @@ const (
 	FreeBytes = 8 << 10
 	// HTTP1Bytes is what a connection over HTTP/1.1 takes more, measured 8 KiB: net/http's buffers of 4 KiB each.
 	HTTP1Bytes = 8 << 10
-	// TLSBytes is the additional memory of a client's connection over TLS, measured 21 to 30 KiB: the keys, the
-	// writer's goroutine, the state of crypto/tls, a read buffer of 4 KiB, and records of up to recordFree.
+	// TLSBytes is the additional memory of a client's connection over TLS, measured 12 KiB: the keys and the state of
+	// crypto/tls; and up to 14 KiB in which crypto/tls collects records of up to recordFree.
 	TLSBytes = 32 << 10
 	// recordFree is the size of a record that TLSBytes covers. A longer one is charged recordCopies times, because
 	// crypto/tls keeps a buffer for the longest record, which it doubles.
 	recordFree   = 4 << 10
 	recordCopies = 2
-	// CopiedBytes is for other connections with their own read buffers, such as those to backends over TLS: a buffer of
-	// 32 KiB, a writer goroutine, and for TLS the record being read, and its keys.
+	// CopiedBytes is for connections to backends over TLS: the keys, and up to 48 KiB in which crypto/tls collects
+	// records. Those that are no sockets have a read buffer of 32 KiB and a writer goroutine.
 	CopiedBytes = 80 << 10
 	// handshakeBytes covers keys and messages of a TLS handshake; a client's bytes beyond handshakeFree are charged
 	// handshakeCopies times, because crypto/tls collects them in buffers that it doubles.

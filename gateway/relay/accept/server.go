@@ -262,7 +262,7 @@ func (s *Server) origin(nc net.Conn, port *Port) (net.Addr, error) {
 func (s *Server) handshake(nc net.Conn, p *Peer, secure *tls.Config) (*tls.Conn, error) {
 	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.SetupTimeout)
 	defer cancel()
-	c := &handshakeConn{Gatherer: Gatherer{Conn: nc}, limit: &s.handshakes, peer: p, ctx: ctx}
+	c := &handshakeConn{Transport: Transport{Conn: nc}, limit: &s.handshakes, peer: p, ctx: ctx}
 	if err := c.acquire(); err != nil {
 		return nil, err
 	}
