@@ -18,7 +18,8 @@ type tlsLayer struct {
 	drained bool   // the socket is empty, unless its end arrived with the last bytes
 	direct  bool   // the next record goes to the socket at once
 	last    bool   // finish was called
-	sent    int64  // bytes of data
+	ahead   int    // bytes of data that are being sent, for the first buffer of out
+	sent    int64  // bytes of data since the start
 	out     []byte // records that wait for the socket, or for the next ones
 }
 
@@ -32,9 +33,9 @@ const (
 	tlsBacklog = 2 * tlsOutput
 
 	// Sizes of records of crypto/tls. The first ones of a connection are small: a client can decrypt them sooner.
-	tlsRecord      = 16 << 10
-	tlsRecordBytes = tlsRecord + 256 // encrypted
-	tlsFirst       = 128 << 10
+	tlsRecord   = 16 << 10
+	tlsOverhead = 256 // of an encrypted record, at most
+	tlsFirst    = 128 << 10
 )
 
 // below is an accept.Transport.
@@ -90,8 +91,11 @@ func (t *tlsLayer) send(pieces [][]byte) (total int, err error) {
 	if len(t.out) > 0 {
 		return 0, nil
 	}
-	t.direct = len(pieces) == 1 && len(pieces[0]) <= tlsRecord && t.sent >= tlsFirst
-	defer func() { t.direct = false }()
+	for _, p := range pieces {
+		t.ahead += len(p)
+	}
+	t.direct = t.ahead <= tlsRecord && t.sent >= tlsFirst
+	defer func() { t.direct, t.ahead = false, 0 }()
 	for at := 0; len(pieces) > 0; {
 		var data []byte
 		data, pieces, at = t.next(pieces, at)
@@ -99,7 +103,7 @@ func (t *tlsLayer) send(pieces [][]byte) (total int, err error) {
 		if total, t.sent = total+n, t.sent+int64(n); err != nil {
 			return total, err
 		}
-		if len(t.out)+tlsRecordBytes > tlsOutput || len(pieces) == 0 {
+		if len(t.out)+tlsRecord+tlsOverhead > tlsOutput || len(pieces) == 0 {
 			if done, err := t.flush(); !done || err != nil {
 				return total, err
 			}
@@ -145,6 +149,9 @@ func (t *tlsLayer) Write(p []byte) (int, error) {
 	}
 	if len(t.out)+len(p) > tlsBacklog {
 		return 0, errNotReading
+	}
+	if t.out == nil {
+		t.out = sh.buffers.get(min(max(len(p), t.ahead+(t.ahead/tlsRecord+1)*tlsOverhead), tlsOutput))
 	}
 	t.out = append(sh.buffers.grow(t.out, len(p)), p...)
 	return size, nil
