@@ -21,7 +21,7 @@ const (
 	FreeBytes = 8 << 10
 	// HTTP1Bytes is what a connection over HTTP/1.1 takes more, measured 8 KiB: net/http's buffers of 4 KiB each.
 	HTTP1Bytes = 8 << 10
-	// TLSBytes is the additional memory of a client's connection over TLS, measured 12 KiB: the keys and the state of
+	// TLSBytes is the additional memory of a client's connection over TLS, measured 15 KiB: the keys and the state of
 	// crypto/tls; and up to 14 KiB in which crypto/tls collects records of up to recordFree.
 	TLSBytes = 32 << 10
 	// recordFree is the size of a record that TLSBytes covers. A longer one is charged recordCopies times, because
