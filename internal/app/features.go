@@ -32,6 +32,7 @@ func features() []feature {
 		drainsFeature(),
 		affinityFeature(),
 		overloadFeature(),
+		collectorFeature(),
 		artifactsFeature(),
 		mcpFeature(),
 		playgroundFeature(),

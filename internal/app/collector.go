@@ -1,0 +1,24 @@
+package app
+
+import (
+	"os"
+	"runtime/debug"
+
+	"github.com/capgate/capgate/internal/lib/gcpace"
+	"github.com/capgate/capgate/internal/lib/memlimit"
+)
+
+// The heap to which a busy process may grow before it is collected: a fraction of its memory, up to a size. See
+// internal/lib/gcpace.
+const (
+	busyHeapFraction = 8
+	mostBusyHeap     = 128 << 20
+)
+
+// collectorFeature keeps the garbage collector from running often while the process is busy.
+func collectorFeature() feature {
+	return feature{run: func(_ *App, w *work) {
+		have := memlimit.Bytes(os.DirFS("/"), debug.SetMemoryLimit(-1))
+		w.loop("collector", gcpace.New(min(have/busyHeapFraction, mostBusyHeap)).Run)
+	}}
+}
