@@ -125,6 +125,8 @@ type http1Conn struct {
 	unread  atomic.Bool     // the client may still send a request whose response is complete
 	headers headerBytes
 	tooMany *Page // Pages.TooManyRequests
+
+	reads, writes deadline
 }
 
 // newHTTP1Conn returns a client's connection. first has the bytes already read.
@@ -142,7 +144,7 @@ func (c *http1Conn) Read(p []byte) (int, error) {
 		c.first = c.first[n:]
 		return n, nil
 	}
-	n, err := c.Conn.Read(p)
+	n, err := c.read(p)
 	if !c.headers.add(&c.peer.memory, n) {
 		c.reject()
 		return 0, io.EOF // for the http.Handler's server, which would otherwise respond that the request is malformed
@@ -153,7 +155,7 @@ func (c *http1Conn) Read(p []byte) (int, error) {
 // reject responds to a request without memory for its headers.
 func (c *http1Conn) reject() {
 	if c.SetWriteDeadline(time.Now().Add(time.Second)) == nil {
-		_, _ = fmt.Fprintf(c.Conn, "HTTP/1.1 429 Too Many Requests\r\nConnection: close\r\nContent-Type: %s\r\n"+
+		_, _ = fmt.Fprintf(c, "HTTP/1.1 429 Too Many Requests\r\nConnection: close\r\nContent-Type: %s\r\n"+
 			"Content-Length: %d\r\n\r\n%s",
 			c.tooMany.Type, len(c.tooMany.Body), c.tooMany.Body) // the client may have disconnected
 	}
@@ -180,7 +182,7 @@ const (
 // the rest of the request is read first, for a limited time.
 func (c *http1Conn) Close() error {
 	if c.unread.Swap(false) && c.ctx.Err() == nil && c.CloseWrite() == nil &&
-		c.SetReadDeadline(time.Now().Add(unreadTimeout)) == nil {
+		c.Conn.SetReadDeadline(time.Now().Add(unreadTimeout)) == nil {
 		_, _ = io.CopyN(io.Discard, c.Conn, maxUnread) // to its end; the client may have disconnected
 	}
 	return c.Conn.Close()
