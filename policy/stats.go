@@ -20,6 +20,9 @@ type stats struct{ misses, failures atomic.Int64 }
 func (d *Decider) Stats() Stats {
 	return Stats{
 		d.counters.misses.Load(), d.counters.failures.Load(), d.cache.len(),
-		d.freshness.Age(), d.freshness.Lost(), d.freshness.LastSync() > 0,
+		d.freshness.Age(), d.freshness.Lost(), d.HasRead(),
 	}
 }
+
+// HasRead reports whether the store was read since the start.
+func (d *Decider) HasRead() bool { return d.freshness.LastSync() > 0 }

@@ -63,10 +63,10 @@ func (p *App) unread(without bool) func() []string {
 		return nil
 	}
 	return func() (all []string) {
-		if p.rules.store != nil && !p.rules.decider.Stats().Read {
+		if p.rules.store != nil && !p.rules.decider.HasRead() {
 			all = append(all, "rules")
 		}
-		if p.auth.stored != nil && !p.auth.stored.Stats().Read {
+		if p.auth.stored != nil && !p.auth.stored.HasRead() {
 			all = append(all, "keys and tenants")
 		}
 		return all

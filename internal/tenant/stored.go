@@ -205,9 +205,12 @@ type StoredStats struct {
 func (s *Stored) Stats() StoredStats {
 	return StoredStats{
 		s.keys.len() + s.tenants.len(), s.keys.requests.Load() + s.tenants.requests.Load(),
-		s.freshness.Age(), s.freshness.Lost(), s.freshness.LastSync() > 0,
+		s.freshness.Age(), s.freshness.Lost(), s.HasRead(),
 	}
 }
+
+// HasRead reports whether the store was read since the start.
+func (s *Stored) HasRead() bool { return s.freshness.LastSync() > 0 }
 
 // feedCache is a Stored as a changefeed.Cache.
 type feedCache struct {
