@@ -36,6 +36,7 @@ type webEnd struct {
 	// Guarded by mu.
 	requestEnd bool // END_STREAM was received
 	reads      bool // Read waits
+	writes     bool // give waits
 	trailer    []hpack.Field
 	reply      webReply
 	readBy     time.Time // deadline of reads of the body; zero means none

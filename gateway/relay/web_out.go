@@ -94,7 +94,8 @@ func (e *webEnd) giveSome(out *webOut, p []byte) (rest []byte, by time.Time, err
 		e.credit += out.dropped
 		out.dropped = 0
 	}
-	if rest = e.put(p); len(rest) == 0 && out.last && !out.bare {
+	rest = e.put(p)
+	if e.writes = len(rest) > 0; !e.writes && out.last && !out.bare {
 		e.reply.trailer, e.reply.ended = out.trailer, len(out.trailer) > 0
 		e.outEnd = !e.reply.ended
 	}

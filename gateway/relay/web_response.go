@@ -287,8 +287,11 @@ func (w *webWriter) SetWriteDeadline(by time.Time) error {
 	}
 	e.mu.Lock()
 	e.writeBy = by
+	waits := e.writes
 	e.mu.Unlock()
-	wake(e.writable)
+	if waits {
+		wake(e.writable)
+	}
 	return nil
 }
 

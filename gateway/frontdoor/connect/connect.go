@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
+	"github.com/capgate/capgate/gateway/frontdoor/header"
 	"github.com/capgate/capgate/internal/call"
 )
 
@@ -117,7 +118,7 @@ func protocolOf(r *http.Request) protocol {
 		return connectStream
 	case typ == "application/proto":
 		return connectUnary
-	case typ == "application/json" && (r.Header.Get("Connect-Protocol-Version") != "" || looksLikeMethod(r.URL.Path)):
+	case typ == "application/json" && (header.First(r.Header, "Connect-Protocol-Version") != "" || looksLikeMethod(r.URL.Path)):
 		return connectUnary
 	}
 	return none
@@ -131,7 +132,8 @@ const (
 
 // isOf reports whether a content type is that of a protocol, with or without an encoding.
 func isOf(typ, protocol string) bool {
-	return typ == protocol || typ == protocol+"+proto" || typ == protocol+"+json"
+	encoding, ok := strings.CutPrefix(typ, protocol)
+	return ok && (encoding == "" || encoding == "+proto" || encoding == "+json")
 }
 
 // formOf returns the protocol for a request of p; none means that its method does not support the request. Connect has
@@ -145,7 +147,7 @@ func (t *target) formOf(p protocol) protocol {
 }
 
 // mediaType returns the type of the body, without parameters.
-func mediaType(header http.Header) string {
-	typ, _, _ := strings.Cut(header.Get("Content-Type"), ";")
+func mediaType(h http.Header) string {
+	typ, _, _ := strings.Cut(header.First(h, "Content-Type"), ";")
 	return strings.ToLower(strings.TrimSpace(typ))
 }

@@ -128,18 +128,19 @@ func (f *flatField) append(msg []byte, v strictjson.Value) (_ []byte, ok bool) {
 // appendBase64 appends the bytes of a text, with their number. Like protojson, it accepts both alphabets, and texts
 // without padding.
 func appendBase64(msg, text []byte) (_ []byte, ok bool) {
-	encoding := base64.StdEncoding
-	if bytes.ContainsAny(text, "-_") {
-		encoding = base64.URLEncoding
-	}
 	n := len(bytes.TrimRight(text, "=")) * 3 / 4
-	if len(text)%4 != 0 {
-		encoding = encoding.WithPadding(base64.NoPadding)
-	}
 	msg = protowire.AppendVarint(msg, uint64(n))
 	begin := len(msg)
-	msg, err := encoding.AppendDecode(msg, text)
-	return msg, err == nil && n > 0 && len(msg)-begin == n // line breaks are skipped
+	for _, encoding := range [...]*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
+		if len(text)%4 != 0 {
+			encoding = encoding.WithPadding(base64.NoPadding)
+		}
+		var err error
+		if msg, err = encoding.AppendDecode(msg[:begin], text); err == nil {
+			return msg, n > 0 && len(msg)-begin == n // line breaks are skipped
+		}
+	}
+	return msg, false
 }
 
 // encode appends the JSON text of a message. ok is false if protojson has to convert it.

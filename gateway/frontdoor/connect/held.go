@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
+	"github.com/capgate/capgate/gateway/frontdoor/header"
 	"github.com/capgate/capgate/internal/call"
 )
 
@@ -19,7 +20,7 @@ const inflated = 1032
 func expected(r *http.Request, most int64) int64 {
 	length := min(r.ContentLength, most)
 	for _, name := range []string{"Content-Encoding", "Connect-Content-Encoding", "Grpc-Encoding"} {
-		if coding := r.Header.Get(name); coding == "" || coding == "identity" {
+		if coding := header.First(r.Header, name); coding == "" || coding == "identity" {
 			continue
 		}
 		if length < 0 {

@@ -29,9 +29,9 @@ const binarySuffix = "-bin"
 func (*Handler) Timeout(r *http.Request) (timeout time.Duration, present bool) {
 	switch protocolOf(r) {
 	case connectUnary, connectStream:
-		return milliseconds(r.Header.Get("Connect-Timeout-Ms"))
+		return milliseconds(header.First(r.Header, "Connect-Timeout-Ms"))
 	case grpcWeb, grpcWebText:
-		return relay.ParseTimeout(r.Header.Get("Grpc-Timeout"))
+		return relay.ParseTimeout(header.First(r.Header, "Grpc-Timeout"))
 	case none:
 	}
 	return 0, false

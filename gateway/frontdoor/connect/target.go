@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/capgate/capgate/gateway/frontdoor/header"
 	"github.com/capgate/capgate/gateway/frontdoor/request"
 )
 
@@ -34,10 +35,10 @@ func targetOf(r *http.Request) *target {
 	if t.protocol = t.formOf(protocolOf(r)); t.protocol == none {
 		return t
 	}
-	t.typ = t.responseType(r.Header.Get("Content-Type"), typ)
+	t.typ = t.responseType(header.First(r.Header, "Content-Type"), typ)
 	coding, accept := t.codingHeaders()
-	t.gzip = r.Header.Get(coding) == "gzip"
-	t.packs = t.gzip || acceptsGzip(r.Header.Get(accept))
+	t.gzip = header.First(r.Header, coding) == "gzip"
+	t.packs = t.gzip || acceptsGzip(header.First(r.Header, accept))
 	return t
 }
 

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/capgate/capgate/gateway/frontdoor/header"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 )
@@ -58,11 +59,11 @@ func checkHeader(r *http.Request, p protocol) error {
 		}
 	case grpcWeb, grpcWebText, none:
 	}
-	if v := r.Header.Get(coding); v != "" && v != "identity" && v != "gzip" {
+	if v := header.First(r.Header, coding); v != "" && v != "identity" && v != "gzip" {
 		return refused("ENCODING_UNSUPPORTED", call.Unimplemented,
 			"the header %s names a compression that the gateway does not support; it supports gzip", coding)
 	}
-	if v := r.Header.Get(timeout); v != "" && !valid(v) {
+	if v := header.First(r.Header, timeout); v != "" && !valid(v) {
 		return refused("METADATA_INVALID", call.InvalidArgument, "the header %s is not a timeout", timeout)
 	}
 	return nil
@@ -86,6 +87,6 @@ func milliseconds(v string) (timeout time.Duration, ok bool) {
 
 // isVersion reports whether a request of Connect has the version that the gateway supports.
 func isVersion(r *http.Request) bool {
-	v := r.Header.Get("Connect-Protocol-Version")
+	v := header.First(r.Header, "Connect-Protocol-Version")
 	return v == "" || v == "1"
 }

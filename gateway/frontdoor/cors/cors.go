@@ -64,7 +64,7 @@ func join(of header.Use, more []string) string {
 
 // ServeHTTP implements http.Handler.
 func (p *policy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	origin := r.Header.Get("Origin")
+	origin := header.First(r.Header, "Origin")
 	on := len(p.Origins) > 0
 	allowed := on && p.allows(origin)
 	head := w.Header()

@@ -30,6 +30,7 @@ type Field struct {
 	Uses     Use
 	Metadata string // name in the metadata of calls
 	key      string // name in http.Header
+	family   Use    // uses of its family
 }
 
 // fields is the table of headers. Each has the uses of its row and of its family.
@@ -137,6 +138,7 @@ var byName = func() map[string]*Field { //nolint:gochecknoglobals // a table
 	for i := range fields {
 		f := &fields[i]
 		f.Metadata, f.key = strings.ToLower(f.Name), http.CanonicalHeaderKey(f.Name)
+		f.family = ofFamily(f.Metadata)
 		all[f.Metadata], all[f.key] = f, f
 	}
 	return all
@@ -168,28 +170,27 @@ func MetadataName(name string) string {
 
 // Is reports whether a header has a use, by itself or by its family. name is the name in http.Header or in metadata.
 func Is(name string, u Use) bool {
-	if f := byName[name]; f != nil && f.Has(u) {
-		return true
+	if f := byName[name]; f != nil {
+		return (f.Uses|f.family)&u != 0
 	}
+	return ofFamily(name)&u != 0
+}
+
+// ofFamily returns the uses of a header by its family.
+func ofFamily(name string) (uses Use) {
 	for i := range families {
-		f := &families[i]
-		if f.Has(u) && (strings.HasPrefix(name, f.Metadata) || strings.HasPrefix(name, f.Name)) {
-			return true
+		if f := &families[i]; strings.HasPrefix(name, f.Metadata) || strings.HasPrefix(name, f.Name) {
+			uses |= f.Uses
 		}
 	}
-	return false
+	return uses
 }
 
 // Has reports whether a field has a use.
 func (f Field) Has(u Use) bool { return f.Uses&u != 0 }
 
 // In returns the first value of a field in the headers of a request; empty means none.
-func (f *Field) In(h http.Header) string {
-	if values := h[f.key]; len(values) > 0 {
-		return values[0]
-	}
-	return ""
-}
+func (f *Field) In(h http.Header) string { return First(h, f.key) }
 
 // With returns the fields with a use.
 func With(u Use) (all []Field) {

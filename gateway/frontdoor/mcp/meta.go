@@ -153,9 +153,9 @@ func (m *message) isPlain(header http.Header) bool {
 		isOnly(header, "Mcp-Method", m.method) && named && m.meta.plain
 }
 
-// isOnly reports whether a header is present once, with a value.
+// isOnly reports whether a header with a canonical name is present once, with a value.
 func isOnly(header http.Header, name, value string) bool {
-	values := header.Values(name)
+	values := header[name]
 	return len(values) == 1 && values[0] == value
 }
 

@@ -47,11 +47,11 @@ var forwarded = header.With(header.ToMCP) //nolint:gochecknoglobals // a table
 const usualFields = 4
 
 // readFields reads the headers and _meta. A value in _meta takes precedence over the header.
-func (a *about) readFields(header http.Header, m *meta) (f error) {
+func (a *about) readFields(h http.Header, m *meta) (f error) {
 	a.fields = a.few[:0]
 	for i := range forwarded {
 		name := forwarded[i].Metadata
-		value := forwarded[i].In(header)
+		value := forwarded[i].In(h)
 		switch name {
 		case "traceparent", "tracestate", "baggage":
 			value = m.text(name, value)
@@ -60,20 +60,12 @@ func (a *about) readFields(header http.Header, m *meta) (f error) {
 			return f
 		}
 	}
-	a.session = m.text(metaSession, valueOf(header, "X-Session-Id"))
-	a.thread = m.text(metaThread, valueOf(header, "X-Thread-Id"))
-	if key := m.text(metaIdempotency, valueOf(header, "Idempotency-Key")); key != "" {
+	a.session = m.text(metaSession, header.First(h, "X-Session-Id"))
+	a.thread = m.text(metaThread, header.First(h, "X-Thread-Id"))
+	if key := m.text(metaIdempotency, header.First(h, "Idempotency-Key")); key != "" {
 		a.keys = []string{key}
 	}
 	return a.add("x-session-id", a.session)
-}
-
-// valueOf returns the first value of a header with a canonical name; empty means none.
-func valueOf(header http.Header, name string) string {
-	if values := header[name]; len(values) > 0 {
-		return values[0]
-	}
-	return ""
 }
 
 func (a *about) add(name, value string) error {

@@ -11,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/capgate/capgate/gateway/frontdoor/header"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/metric"
 	"github.com/capgate/capgate/internal/telemetry"
@@ -108,7 +109,7 @@ func (h *Handler) observing(ctx context.Context, method string) func(sdk.Result,
 
 // RevisionOf returns the revision of a request.
 func RevisionOf(r *http.Request) call.Revision {
-	return call.RevisionOf(valueOf(r.Header, "Mcp-Protocol-Version"))
+	return call.RevisionOf(header.First(r.Header, "Mcp-Protocol-Version"))
 }
 
 // knownName returns the name of a tool at Path, also for a request at a toolset; empty means that no tool has the name.

@@ -12,6 +12,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
+	"github.com/capgate/capgate/gateway/frontdoor/header"
 	"github.com/capgate/capgate/gateway/frontdoor/stream"
 	"github.com/capgate/capgate/internal/lib/accept"
 	"github.com/capgate/capgate/internal/lib/strictjson"
@@ -55,7 +56,7 @@ func (m *message) isStateless() bool { return m.version >= statelessVersion }
 
 // read reads the message of a request. Even with an error, the message may have the request's id.
 func (h *Handler) read(w http.ResponseWriter, r *http.Request) (*message, error) {
-	m := &message{version: r.Header.Get("Mcp-Protocol-Version"), held: bodybudget.FromContext(r.Context())}
+	m := &message{version: header.First(r.Header, "Mcp-Protocol-Version"), held: bodybudget.FromContext(r.Context())}
 	if r.Method != http.MethodPost {
 		return m, methodRefused(w.Header(), r)
 	}
@@ -87,8 +88,8 @@ func methodRefused(head http.Header, r *http.Request) error {
 }
 
 // checkHeader validates the headers of a message.
-func (m *message) checkHeader(header http.Header) error {
-	typ := header.Get("Content-Type")
+func (m *message) checkHeader(h http.Header) error {
+	typ := header.First(h, "Content-Type")
 	if typ != jsonType[0] {
 		typ, _, _ = mime.ParseMediaType(typ) // empty on error
 	}
@@ -96,11 +97,11 @@ func (m *message) checkHeader(header http.Header) error {
 		return refused(http.StatusUnsupportedMediaType, jsonrpc.CodeInvalidRequest, "UNSUPPORTED_MEDIA_TYPE",
 			"an MCP message must be JSON: send it with Content-Type: application/json")
 	}
-	if coding := header.Get("Content-Encoding"); coding != "" && coding != "identity" {
+	if coding := header.First(h, "Content-Encoding"); coding != "" && coding != "identity" {
 		return refused(http.StatusUnsupportedMediaType, jsonrpc.CodeInvalidRequest, "UNSUPPORTED_ENCODING",
 			"an MCP message must not be compressed")
 	}
-	return checkSingle(header)
+	return checkSingle(h)
 }
 
 // checkSingle rejects a repeated header of the protocol, because a proxy could read the other one.
@@ -204,7 +205,7 @@ func (m *message) parse(header http.Header) error {
 }
 
 // readParams reads the used fields of the params.
-func (m *message) readParams(params strictjson.Value, header http.Header) error {
+func (m *message) readParams(params strictjson.Value, h http.Header) error {
 	if meta, ok := params.Get("_meta"); ok && meta.Kind() == strictjson.Object {
 		m.meta.read(meta, m.version)
 		if m.meta.wrongLevel && m.isStateless() {
@@ -212,7 +213,7 @@ func (m *message) readParams(params strictjson.Value, header http.Header) error 
 			return invalidParams("the level " + sdk.MetaKeyLogLevel + " in _meta is not one of MCP")
 		}
 	}
-	m.readAccept(header)
+	m.readAccept(h)
 	if v, ok := params.Get("inputResponses"); ok && v.Kind() == strictjson.Object && v.Len() > 0 {
 		m.inputs = v.Raw()
 	}
@@ -225,13 +226,13 @@ func (m *message) readParams(params strictjson.Value, header http.Header) error 
 		m.readCancelled(params)
 	case toolsCall:
 		if name, ok := params.Get("name"); ok && name.Kind() == strictjson.String && len(name.Bytes()) <= maxName {
-			if m.tool = header.Get("Mcp-Name"); string(name.Bytes()) != m.tool {
+			if m.tool = header.First(h, "Mcp-Name"); string(name.Bytes()) != m.tool {
 				m.tool = string(name.Bytes())
 			}
 		}
-		m.call = m.readDirect(params, header)
+		m.call = m.readDirect(params, h)
 	case "subscriptions/listen":
-		if err := m.readListen(params, header); err != nil {
+		if err := m.readListen(params, h); err != nil {
 			return err
 		}
 	case promptsGet:
@@ -246,7 +247,7 @@ func (m *message) readParams(params strictjson.Value, header http.Header) error 
 		m.params = params.Raw()
 	}
 	if slices.Contains(taskMethods(), m.method) {
-		return m.checkTask(params, header)
+		return m.checkTask(params, h)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
+	"github.com/capgate/capgate/gateway/frontdoor/header"
 	"github.com/capgate/capgate/internal/lib/aead"
 	"github.com/capgate/capgate/internal/lib/plainjson"
 )
@@ -33,7 +34,7 @@ func (h *Handler) begin(w http.ResponseWriter, r *http.Request, m *message) {
 
 // resume returns the session of a request. A session of another caller, or a forged one, is unknown.
 func (h *Handler) resume(r *http.Request) (session, error) {
-	id := r.Header.Get(sessionHeader)
+	id := header.First(r.Header, sessionHeader)
 	if id == "" {
 		return session{}, nil
 	}

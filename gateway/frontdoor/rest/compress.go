@@ -11,6 +11,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/capgate/capgate/gateway/frontdoor/header"
 	"github.com/capgate/capgate/internal/lib/accept"
 )
 
@@ -75,9 +76,9 @@ func (c *compressed) choose(first int) {
 	if !isCompressible(head) {
 		return
 	}
-	head.Add("Vary", "Accept-Encoding")
+	varyEncoding(head)
 	length := first
-	if n, err := strconv.Atoi(head.Get("Content-Length")); err == nil {
+	if n, err := strconv.Atoi(header.First(head, "Content-Length")); err == nil {
 		length = n
 	}
 	if c.coding == "" || code == http.StatusNoContent || code == http.StatusNotModified ||
@@ -87,7 +88,7 @@ func (c *compressed) choose(first int) {
 	head.Set("Content-Encoding", c.coding)
 	head.Del("Content-Length")
 	head.Del("Accept-Ranges")
-	if tag := head.Get("ETag"); strings.HasPrefix(tag, `"`) {
+	if tag := header.First(head, "Etag"); strings.HasPrefix(tag, `"`) {
 		head.Set("ETag", "W/"+tag) // the same text in another encoding
 	}
 	c.to = coders[c.coding].Get().(coder)
@@ -96,14 +97,14 @@ func (c *compressed) choose(first int) {
 
 // isCompressible reports whether a response is text that is neither streamed nor excluded from storage.
 func isCompressible(head http.Header) bool {
-	typ, cache := head.Get("Content-Type"), head.Get("Cache-Control")
+	typ, cache := header.First(head, "Content-Type"), header.First(head, "Cache-Control")
 	if typ != "application/json" {
 		var err error
 		if typ, _, err = mime.ParseMediaType(typ); err != nil {
 			return false
 		}
 	}
-	if head.Get("Content-Encoding") != "" || strings.Contains(cache, "no-store") ||
+	if header.First(head, "Content-Encoding") != "" || strings.Contains(cache, "no-store") ||
 		strings.Contains(cache, "no-transform") {
 		return false
 	}
@@ -158,6 +159,9 @@ func (c *compressed) end() {
 // codingWanted negotiates the content coding (RFC 9110 §12.5.3); empty means none. Among equal weights it is zstd,
 // which costs less.
 func codingWanted(h http.Header) string {
+	if len(h["Accept-Encoding"]) == 0 {
+		return ""
+	}
 	ranges := accept.Ranges(h, "Accept-Encoding")
 	best, most := "", 0.0
 	for _, r := range ranges {

@@ -185,6 +185,7 @@ func (h *Handler) invoke(w http.ResponseWriter, r *http.Request, d *directCall) 
 //nolint:gochecknoglobals // constants
 var (
 	varyAccept   = []string{"Accept"}
+	varyBoth     = []string{"Accept", "Accept-Encoding"}
 	jsonType     = []string{"application/json"}
 	wasToolError = []string{"tool_error"}
 	wasSuccess   = []string{"success"}
@@ -197,6 +198,15 @@ func addVary(head http.Header) {
 		return
 	}
 	head.Add("Vary", varyAccept[0])
+}
+
+// varyEncoding declares that the response depends on the Accept-Encoding headers.
+func varyEncoding(head http.Header) {
+	if v := head["Vary"]; len(v) == 1 && v[0] == varyAccept[0] {
+		head["Vary"] = varyBoth
+		return
+	}
+	head.Add("Vary", varyBoth[1])
 }
 
 // answer writes the result in the form of the route.

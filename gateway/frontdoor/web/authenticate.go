@@ -71,6 +71,7 @@ func (s *Server) Authenticate(next http.Handler) http.Handler {
 		} else {
 			v.authenticate()
 		}
+		v.early = nil // the response may outlive it
 		if r.Context().Err() == nil { // otherwise the client has disconnected meanwhile
 			next.ServeHTTP(w, r)
 		}
@@ -80,8 +81,8 @@ func (s *Server) Authenticate(next http.Handler) http.Handler {
 // authenticate sets the principal of a request, or its rejection. Over HTTP/2, Headers has already looked it up.
 func (v *Request) authenticate() {
 	var l lookup
-	if e, ok := relay.ValueOf(v.r.Context()).(*early); ok {
-		l = e.lookup
+	if v.early != nil {
+		l = v.early.lookup
 	}
 	if !l.done {
 		l = v.s.lookUp((*credentials)(v), v.Client.At, v.Details.Peer, func(s string) string { return s })
@@ -97,7 +98,7 @@ func (v *Request) authenticate() {
 // Authenticated sets the principal of a request with a valid credential or session.
 func (v *Request) Authenticated(identity tenant.Identity) {
 	v.setIdentity(identity)
-	v.s.cfg.Gateway.Authenticated(relay.PeerOf(v.r.Context()))
+	v.s.cfg.Gateway.Authenticated(v.peer)
 }
 
 // setIdentity sets the principal of a request.
@@ -105,16 +106,16 @@ func (v *Request) setIdentity(identity tenant.Identity) {
 	if v.Identity, v.share = identity, identity.Tenant; identity.Settings == nil {
 		v.share = ""
 	}
-	if p := relay.PeerOf(v.r.Context()); p != nil {
-		v.s.cfg.Gateway.SetTenant(p, identity.Settings)
+	if v.peer != nil {
+		v.s.cfg.Gateway.SetTenant(v.peer, identity.Settings)
 	}
 }
 
 // wait waits for the identity of a credential that is not in memory. Meanwhile the memory of an HTTP/1.1 request,
 // besides its body, is charged to its address; Memory later charges it to its tenant.
 func (v *Request) wait() (identity tenant.Identity, refusal *call.Refusal) {
-	if p := relay.PeerOf(v.r.Context()); p != nil {
-		account, cost := v.s.cfg.Unauthenticated.Of(client.Of(p).Prefix), relay.RequestCost(v.r)
+	if v.peer != nil {
+		account, cost := v.s.cfg.Unauthenticated.Of(client.Of(v.peer).Prefix), relay.RequestCost(v.r)
 		if !account.Reserve(cost) {
 			return identity, filter.TooMany(identity)
 		}

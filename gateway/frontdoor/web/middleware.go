@@ -35,12 +35,12 @@ func full(limit overload.Limit) http.Handler {
 // Memory charges the memory of HTTP/1.1 requests, without their bodies. The relay charges others.
 func (s *Server) Memory(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		p := relay.PeerOf(r.Context())
-		if p == nil {
+		v := Of(r)
+		if v.peer == nil {
 			next.ServeHTTP(w, r)
 			return
 		}
-		v, account := Of(r), s.cfg.Unauthenticated.Of(client.Of(p).Prefix)
+		account := s.cfg.Unauthenticated.Of(client.Of(v.peer).Prefix)
 		if v.share != unauthenticated {
 			account = s.cfg.Calls.Of(cmp.Or(v.share, tenant.Default))
 		}

@@ -33,6 +33,8 @@ type Request struct {
 	s         *Server
 	door      *door
 	r         *http.Request
+	peer      *relay.Peer // of an HTTP/1.1 request; nil for others
+	early     *early      // of an HTTP/2 request, until it is authenticated; nil for others
 	came      time.Time
 	share     string      // tenant, for fair shares; empty if there is only one
 	results   results     // held responses
@@ -62,21 +64,22 @@ func (s *Server) Client(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var from Caller
 		p := relay.PeerOf(r.Context())
-		e, seen := relay.ValueOf(r.Context()).(*early)
-		if seen {
+		e, _ := relay.ValueOf(r.Context()).(*early)
+		if e != nil {
 			from.Client, from.Details = e.client, e.details
 		} else {
 			from.Client, from.Details = client.Resolve(s.cfg.ClientAddr, p, fields(r.Header))
 			from.Details.Drawn = s.cfg.Trace.Draw(fields(r.Header))
 		}
-		v, r := s.begin(r, from, client.Network(p, from.Client.Address))
+		v, r := s.begin(r, p, from, client.Network(p, from.Client.Address))
+		v.early = e
 		next.ServeHTTP(w, request.WithRejections(r, v))
 	})
 }
 
 // begin returns the Request of r, and r with the Request in its context.
-func (s *Server) begin(r *http.Request, from Caller, network string) (*Request, *http.Request) {
-	v := &Request{s: s, r: r, came: time.Now(), share: unauthenticated, Network: network}
+func (s *Server) begin(r *http.Request, p *relay.Peer, from Caller, network string) (*Request, *http.Request) {
+	v := &Request{s: s, r: r, peer: p, came: time.Now(), share: unauthenticated, Network: network}
 	v.Caller, v.Context, v.inherited.Caller = from, r.Context(), &v.Caller
 	r = request.With(r.WithContext(&v.Scope), requestKey{}, v)
 	v.door = s.match(r)
@@ -99,7 +102,7 @@ func (s *Server) match(r *http.Request) *door {
 func (s *Server) Assume(r *http.Request, identity tenant.Identity, address string) *http.Request {
 	from := Caller{Client: filter.Client{Address: address}}
 	from.Details.Drawn = s.cfg.Trace.Draw(fields(r.Header))
-	v, r := s.begin(r, from, address)
+	v, r := s.begin(r, relay.PeerOf(r.Context()), from, address)
 	v.Client.Protocol = call.Console
 	v.setIdentity(identity)
 	return r
