@@ -9,7 +9,8 @@ import (
 
 const (
 	tick   = 100 * time.Millisecond
-	often  = 3   // ticks between two collections, at most, from which on they are frequent
+	often  = 3   // ticks between two frequent collections, at most
+	burst  = 2   // collections in a row that are no more than a burst of work, such as new connections
 	rare   = 20  // ticks without a collection after which they are no longer frequent
 	normal = 100 // GOGC of the Go runtime
 	part   = 8   // a change of GOGC below this part of it is not worth a stop of the world
@@ -21,6 +22,7 @@ type Pacer struct {
 	percent int   // GOGC
 	cycles  uint64
 	quiet   int // ticks since the last collection
+	row     int // frequent collections since one that was not
 }
 
 // New returns a Pacer that lets the heap of a busy process grow to size bytes. A live heap of more than half of it is
@@ -68,10 +70,15 @@ func (p *Pacer) next(cycles uint64, live, roots int64) int {
 	collected := cycles != p.cycles
 	p.cycles = cycles
 	p.quiet++
-	switch frequent := p.percent > normal || collected && p.quiet <= often; {
+	if collected && p.quiet <= often {
+		p.row++
+	} else if collected {
+		p.row = 0
+	}
+	switch {
 	case p.quiet > rare:
 		p.percent = normal
-	case collected && frequent:
+	case collected && (p.percent > normal || p.row >= burst):
 		want := max(int((p.size-live)*100/max(live+roots, 1)), normal)
 		if change := want - p.percent; want == normal || max(change, -change) > p.percent/part {
 			p.percent = want

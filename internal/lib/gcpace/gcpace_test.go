@@ -20,10 +20,12 @@ func TestNext(t *testing.T) {
 	}{
 		{0, 24 * mib, 100},   // the first one is not frequent
 		{10, 24 * mib, 100},  // neither is one a second later
-		{0, 28 * mib, 312},   // (128-28)/(28+4)
+		{2, 24 * mib, 100},   // a burst
+		{2, 28 * mib, 312},   // (128-28)/(28+4)
 		{9, 30 * mib, 312},   // a small change
 		{9, 12 * mib, 725},   // the next second
 		{9, 80 * mib, 100},   // more than half
+		{0, 28 * mib, 100},   //
 		{0, 28 * mib, 312},   //
 		{-25, 28 * mib, 100}, // it is idle
 		{10, 28 * mib, 100},  //
