@@ -118,7 +118,8 @@ func protocolOf(r *http.Request) protocol {
 		return connectStream
 	case typ == "application/proto":
 		return connectUnary
-	case typ == "application/json" && (header.First(r.Header, "Connect-Protocol-Version") != "" || looksLikeMethod(r.URL.Path)):
+	case typ == "application/json" &&
+		(header.First(r.Header, "Connect-Protocol-Version") != "" || looksLikeMethod(r.URL.Path)):
 		return connectUnary
 	}
 	return none

@@ -8,8 +8,6 @@ import (
 	"strings"
 
 	"google.golang.org/grpc/codes"
-
-	"github.com/capgate/capgate/gateway/frontdoor/header"
 )
 
 // RequestID is the header with the id of a request, in requests and responses.
@@ -22,12 +20,12 @@ const maxRequestID = 128
 // invalid ids. gRPC over HTTP/2 passes unchanged.
 func WithRequestID(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ProtoMajor != 1 && isGRPC(header.First(r.Header, "Content-Type")) {
+		if r.ProtoMajor != 1 && isGRPC(r.Header.Get("Content-Type")) {
 			next.ServeHTTP(w, r)
 			return
 		}
 		ids := r.Header[RequestID]
-		good := len(ids) <= 1 && isRequestID(header.First(r.Header, RequestID))
+		good := len(ids) == 0 || len(ids) == 1 && isRequestID(ids[0])
 		if len(ids) == 0 || ids[0] == "" || !good {
 			ids = []string{rand.Text()}
 			r.Header[RequestID] = ids
@@ -48,7 +46,7 @@ type badIDKey struct{}
 func Check(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
-		case r.ProtoMajor == 1 && isGRPC(header.First(r.Header, "Content-Type")):
+		case r.ProtoMajor == 1 && isGRPC(r.Header.Get("Content-Type")):
 			Write(w, r, Own(http.StatusUnsupportedMediaType, codes.FailedPrecondition, "HTTP_VERSION_UNSUPPORTED",
 				"gRPC needs HTTP/2, but this request arrived over HTTP/1.1: a proxy may have changed it; "+
 					"over HTTP/1.1 use JSON, Connect or gRPC-Web"))
@@ -65,7 +63,7 @@ func Check(next http.Handler) http.Handler {
 // stream is reset. curl loses the response if the reset arrives early, contrary to RFC 9113 §8.1.
 func drain(r *http.Request, body io.Reader) {
 	const short = 64 << 10
-	if r.ProtoMajor == 2 && r.ContentLength > 0 && r.ContentLength <= short && header.First(r.Header, "Expect") == "" {
+	if r.ProtoMajor == 2 && r.ContentLength > 0 && r.ContentLength <= short && r.Header.Get("Expect") == "" {
 		var first [1]byte
 		if n, err := body.Read(first[:]); n > 0 || err == nil { // most handlers have read it to its end
 			_, _ = io.CopyN(io.Discard, body, r.ContentLength) // an error means that the client has disconnected

@@ -71,7 +71,7 @@ func (s *Server) Authenticate(next http.Handler) http.Handler {
 		} else {
 			v.authenticate()
 		}
-		v.early = nil // the response may outlive it
+		v.early = nil                 // the response may outlive it
 		if r.Context().Err() == nil { // otherwise the client has disconnected meanwhile
 			next.ServeHTTP(w, r)
 		}

@@ -52,8 +52,9 @@ func TestDeadlines(t *testing.T) {
 	at := func(seconds int64) time.Time { return time.Unix(seconds, 0) }
 	want := func(seconds ...int64) {
 		t.Helper()
-		if got := under.set; !slices.EqualFunc(got, seconds, func(t time.Time, n int64) bool { return t.Equal(at(n)) }) {
-			t.Errorf("the deadlines are %v, want %v", got, seconds)
+		same := func(t time.Time, n int64) bool { return t.Equal(at(n)) }
+		if !slices.EqualFunc(under.set, seconds, same) {
+			t.Errorf("the deadlines are %v, want %v", under.set, seconds)
 		}
 		under.set = nil
 	}
