@@ -10,7 +10,7 @@ type Door struct {
 	Cookies  bool     // browsers authenticate by cookies, so pages of other sites must not call at all
 }
 
-// First returns the first value of a header; empty means none. name must be canonical, which Header.Get would ensure at
+// First returns the first value of a header; empty means none. name must be canonical, which net/http would ensure at
 // a cost.
 func First(h http.Header, name string) string {
 	if values := h[name]; len(values) > 0 {
