@@ -58,6 +58,7 @@ func (t *tlsLayer) receive(p []byte) (n int, err error) {
 		if _, err := t.flush(); err != nil {
 			return 0, err
 		}
+		t.charge()
 	}
 	switch {
 	case n > 0:
@@ -205,12 +206,18 @@ func (t *tlsLayer) writable() (done bool) {
 		c.lost(err)
 		return false
 	}
-	c.unsent = cap(c.out.buf) + cap(t.out)
-	c.recount()
+	t.charge()
 	if done && t.last {
 		_ = t.link.nc.CloseWrite()
 	}
 	return done
+}
+
+// charge charges the records to the connection.
+func (t *tlsLayer) charge() {
+	c := t.link.c
+	c.unsent = cap(c.out.buf) + cap(t.out)
+	c.recount()
 }
 
 // finish ends the output with an alert. It returns true if all records were written.

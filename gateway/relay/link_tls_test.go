@@ -235,10 +235,12 @@ func TestTLSWaitsForTheSocket(t *testing.T) {
 }
 
 // TestUnreadResponsesOfTLSAreBounded: the records with which TLS responds to a client wait for the socket up to a
-// limit.
+// limit, and are charged.
 func TestUnreadResponsesOfTLSAreBounded(t *testing.T) {
 	t.Parallel()
 	p := newTLSPair(t)
+	check.Must(t, p.link.nc.(*net.TCPConn).SetWriteBuffer(8<<10))
+	check.Must(t, p.socket.SetReadBuffer(8<<10))
 	p.turn(func(c *conn) {
 		var err error
 		for n := 0; err == nil; n += 1 << 10 {
@@ -248,6 +250,10 @@ func TestUnreadResponsesOfTLSAreBounded(t *testing.T) {
 		}
 		if p.link.holds() < tlsOutput || !errors.Is(err, errNotReading) {
 			t.Errorf("%d bytes wait, %v", p.link.holds(), err)
+		}
+		_, err = p.link.receive(make([]byte, 10)) // writes what the socket accepts
+		if n := p.link.holds(); n <= accept.FreeBytes || c.charged != int64(n-accept.FreeBytes) {
+			t.Errorf("%d bytes wait, %d are charged, %v", n, c.charged, err)
 		}
 		c.lost(os.ErrClosed)
 		if n := p.link.holds(); n != 0 {
