@@ -75,7 +75,8 @@ LARGE = ^(TestASecretAtTheEnd|TestUploadsWait|TestDownloadsWait|TestLongestMessa
 	TestUnknownCredentialsLeaveRoom|TestTranslatedCallsLeaveRoom|TestDecisionsWithoutTenantsAreOverloaded|$\
 	TestOneTenantDoesNotFillTheDecisions|TestLargeList|TestWebResponses|TestDocumentsArePaced|$\
 	TestTheReasonOfADenialReachesTheCaller|TestHostileReflection|TestGroupsInGroups|TestManyRulesAreDeleted|$\
-	TestNoOwnerFillsTheRevocations|TestPeopleAreBounded|TestPastApprovalsAreBounded)$$
+	TestNoOwnerFillsTheRevocations|TestPeopleAreBounded|TestPastApprovalsAreBounded|TestManyAbsent|$\
+	TestNeverMoreThanTheBoundWhileTheStoreFlaps)$$
 
 # What vet says lint says of every package and test; under the race detector it would look at all dependencies once more.
 # Without GORACE, each program under the race detector waits a second at its end. With GOGC, which is for the linker too,
@@ -113,8 +114,8 @@ test-simulation:
 	go test -vet=off -timeout $(TESTTIME) ./internal/testkit/sim
 test-large:
 	go test -vet=off -run 'AllocatesNothing$$|^TestUngrantedCapabilitiesAreInvisible$$|^TestMachine|$(LARGE)' \
-		./gateway ./gateway/relay ./gateway/upstream/mcp ./gateway/upstream/grpcservice ./internal/redisstore \
-		./policy/approvals
+		./gateway ./gateway/relay ./gateway/upstream/mcp ./gateway/upstream/grpcservice ./health ./internal/ratelimit \
+		./internal/redisstore ./policy/approvals
 
 # The release program builds the gateway, which the go command does not see: it would repeat an old result. Packages and
 # a second build take most of the time; release-twice, which nightly runs, has all.
@@ -191,9 +192,10 @@ release-key: ## a new key that signs releases, in the file KEY
 	@[ ! -e "$(KEY)" ] || { echo 'the file $(KEY) exists; choose another name' >&2; exit 1; }
 	umask 077 && openssl ecparam -name prime256v1 -genkey -noout -out "$(KEY)"
 
+# The linter has the go command compile all packages and tests. With the race detector, most tests need them so.
 .PHONY: lint
 lint: setup $(LINT)/ok $(BUF)/ok $(ACTIONS)/ok ## golangci-lint with the layer rules, luacheck, the protos, workflows, and Biome
-	$(LINT)/golangci-lint run
+	CGO_ENABLED=1 GOFLAGS="$$(go env GOFLAGS) -race" $(LINT)/golangci-lint run
 	cd tools/release && ../../$(LINT)/golangci-lint run
 	$(ACTIONS)/actionlint -shellcheck= -pyflakes=
 	CI=true go test -vet=off -run '^TestLuacheck$$' ./internal/redisstore/lua
