@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"go/ast"
 	"go/importer"
 	"go/parser"
@@ -52,6 +53,7 @@ func TestMutantsApply(t *testing.T) {
 type compiler struct {
 	set      *token.FileSet
 	files    map[string]*ast.File // as on disk
+	outlines map[string]*ast.File // the same without the bodies of functions
 	packages map[string][]string  // the files of a folder
 	config   types.Config
 }
@@ -59,7 +61,8 @@ type compiler struct {
 // newCompiler returns the compiler for the packages of mutants.
 func newCompiler(t *testing.T, all []mutant) *compiler {
 	t.Helper()
-	c := &compiler{set: token.NewFileSet(), files: map[string]*ast.File{}, packages: map[string][]string{}}
+	c := &compiler{set: token.NewFileSet(), files: map[string]*ast.File{}, outlines: map[string]*ast.File{},
+		packages: map[string][]string{}}
 	arguments := []string{"list", "-export", "-deps",
 		"-f", "{{.ImportPath}}\t{{.Export}}\t{{.Dir}}\t{{join .GoFiles \" \"}}"}
 	for i := range all {
@@ -85,7 +88,8 @@ func newCompiler(t *testing.T, all []mutant) *compiler {
 	return c
 }
 
-// check returns the first error of a folder's package with text in place of a file.
+// check returns the first error of a folder's package with text in place of a file. A change in the body of a function
+// has its errors in the same file, so that the bodies of the others are not checked, which is most of the work.
 func (c *compiler) check(dir, file string, text []byte) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -94,23 +98,105 @@ func (c *compiler) check(dir, file string, text []byte) error {
 	if file, err = filepath.Abs(file); err != nil {
 		return err
 	}
+	inside, err := c.inBody(file, text)
+	if err != nil {
+		return err
+	}
 	var all []*ast.File
 	for _, name := range c.packages[dir] {
-		source := c.files[name]
-		switch {
-		case name == file:
+		source, err := c.parse(name, inside)
+		if name == file {
 			source, err = parser.ParseFile(c.set, name, text, parser.SkipObjectResolution)
-		case source == nil:
-			source, err = parser.ParseFile(c.set, name, nil, parser.SkipObjectResolution)
-			c.files[name] = source
 		}
 		if err != nil {
 			return err
 		}
 		all = append(all, source)
 	}
-	_, err = c.config.Check(dir, c.set, all, nil)
-	return err
+	var first error
+	config := c.config
+	config.Error = func(err error) {
+		var at types.Error
+		elsewhere := errors.As(err, &at) && c.set.Position(at.Pos).Filename != file // such as an import without uses
+		if first == nil && !(inside && elsewhere) {
+			first = err
+		}
+	}
+	_, _ = config.Check(dir, c.set, all, nil) // Error has all errors
+	return first
+}
+
+// inBody reports whether the first change of a file is in the body of a function.
+func (c *compiler) inBody(file string, text []byte) (bool, error) {
+	source, err := os.ReadFile(file)
+	if err != nil {
+		return false, err
+	}
+	at := 0
+	for at < min(len(source), len(text)) && source[at] == text[at] {
+		at++
+	}
+	parsed, err := c.parse(file, false)
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(parsed.Decls, func(d ast.Decl) bool {
+		f, ok := d.(*ast.FuncDecl)
+		return ok && f.Body != nil && c.set.Position(f.Body.Lbrace).Offset < at &&
+			at <= c.set.Position(f.Body.Rbrace).Offset
+	}), nil
+}
+
+// parse returns a file of the disk; outline leaves out the bodies of its functions.
+func (c *compiler) parse(name string, outline bool) (*ast.File, error) {
+	from := c.files
+	if outline {
+		from = c.outlines
+	}
+	if source := from[name]; source != nil {
+		return source, nil
+	}
+	source, err := parser.ParseFile(c.set, name, nil, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range source.Decls {
+		if f, ok := d.(*ast.FuncDecl); ok && outline {
+			f.Body = nil
+		}
+	}
+	from[name] = source
+	return source, nil
+}
+
+// TestCompiler: a change does not compile if its function or another file does not, or if an import is without uses.
+func TestCompiler(t *testing.T) {
+	t.Parallel()
+	const text = "package m\n\nimport \"unsafe\"\n\nfunc size(int) int { return int(unsafe.Sizeof(0)) }\n"
+	dir := t.TempDir()
+	file, other := filepath.Join(dir, "m.go"), filepath.Join(dir, "other.go")
+	for name, text := range map[string]string{file: text, other: "package m\n\nimport \"unsafe\"\n\n" +
+		"func sizes() uintptr { return uintptr(size(1)) + unsafe.Sizeof(0) }\n"} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := &compiler{set: token.NewFileSet(), files: map[string]*ast.File{}, outlines: map[string]*ast.File{},
+		packages: map[string][]string{dir: {file, other}}, config: types.Config{Importer: importer.Default()}}
+	for _, test := range []struct {
+		from, to string
+		compiles bool
+	}{
+		{"int(unsafe.Sizeof(0))", "-int(unsafe.Sizeof(0))", true},
+		{"Sizeof(0)", "Sizeof(missing)", false},
+		{"int(unsafe.Sizeof(0))", "0", false},
+		{"size(int)", "size(string)", false},
+	} {
+		err := c.check(dir, file, []byte(strings.Replace(text, test.from, test.to, 1)))
+		if (err == nil) != test.compiles {
+			t.Errorf("%q in place of %q: %v", test.to, test.from, err)
+		}
+	}
 }
 
 // missingTests returns the test names in the arguments of a test run that do not exist.
