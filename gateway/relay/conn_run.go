@@ -47,14 +47,14 @@ func (h *half) flows(n int) bool {
 		return false
 	}
 	c, ok := to.transport.(*conn)
-	return ok && s.phase == forwarded && !s.lingers && !h.gotEnd && h.length < 0 && n <= h.recvWin && !c.blocked &&
+	return ok && s.phase == forwarded && !s.lingers && !h.gotEnd && h.length < 0 && n <= int(h.recvWin) && !c.blocked &&
 		to.queue.buf == nil && n <= c.room(to)
 }
 
 // passFrame forwards a frame for which flows is true. It returns false if the stream was ended instead.
 func (s *Stream) passFrame(h *half, frame []byte) bool {
 	n := len(frame) - frameHeaderLen
-	h.recvWin -= n
+	h.recvWin -= int32(n)
 	h.got += int64(n)
 	s.moved(n)
 	if s.limit != nil {

@@ -214,8 +214,8 @@ func (h *half) paced() bool {
 		g.serve(s.sh)
 		return true
 	}
-	g.pay(s.sh.now, h.uncredited)
-	m.prepaid += h.uncredited
+	g.pay(s.sh.now, int(h.uncredited))
+	m.prepaid += int(h.uncredited)
 	return false
 }
 
@@ -233,14 +233,14 @@ func (g *Group) serve(sh *shard) {
 		if h.transport == nil || h.gotEnd || h.uncredited == 0 {
 			continue
 		}
-		n := h.uncredited
+		n := int(h.uncredited)
 		if nanos := g.nanos.Load(); nanos > 0 {
 			n = int(min(int64(n), max(slice*(1<<20)/nanos, leastSlice)))
 		}
 		g.pay(sh.now, n)
 		m.prepaid += n
 		h.grant(n)
-		if h.uncredited >= sh.relay.cfg.HTTP2.StreamWindow/2 {
+		if int(h.uncredited) >= sh.relay.cfg.HTTP2.StreamWindow/2 {
 			at.push(m)
 		}
 	}

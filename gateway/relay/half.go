@@ -11,8 +11,8 @@ type half struct {
 	queueEnd   bool       // END_STREAM follows the queue
 	listed     bool       // in conn.waiting
 	sendWin    int        // what we may send to this side
-	recvWin    int        // what this side may still send us
-	uncredited int        // received and forwarded, but not yet replenished
+	recvWin    int32      // what this side may still send us
+	uncredited int32      // received and forwarded, but not yet replenished
 	got        int64
 	length     int64 // content-length, or -1
 	queue      queue // bytes to this side
@@ -80,7 +80,7 @@ type client interface {
 // join attaches a half to its transport. window is the initial send window.
 func (h *half) join(t transport, id uint32, window int) {
 	h.transport, h.state, h.id = t, t.state(), id
-	h.sendWin, h.recvWin = window, h.stream.sh.relay.cfg.HTTP2.StreamWindow
+	h.sendWin, h.recvWin = window, int32(h.stream.sh.relay.cfg.HTTP2.StreamWindow)
 	h.length = -1
 	t.attach(h)
 }

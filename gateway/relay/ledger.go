@@ -185,7 +185,7 @@ func (s *Stream) recount() bool {
 	if s.ledger == nil {
 		return true
 	}
-	n := int64(streamCost + int(s.headSize) + s.inside + cap(s.up.queue.buf) + cap(s.down.queue.buf))
+	n := int64(streamCost + int(s.headSize) + int(s.inside) + cap(s.up.queue.buf) + cap(s.down.queue.buf))
 	if !s.grpc {
 		n += int64(s.handlerBytes() + (accept.HeaderCopies-1)*s.headSize)
 	}

@@ -96,7 +96,7 @@ func (e *localEnd) detach(h *half) {
 // leave detaches from a half. The buffered input then belongs to its user.
 func (e *localEnd) leave(h *half) {
 	e.half = nil
-	h.stream.inside -= e.counted
+	h.stream.inside -= int32(e.counted)
 	h.stream.account(-e.counted)
 	e.counted = 0
 	h.stream.recount()
@@ -141,7 +141,7 @@ func (e *localEnd) deliver(h *half, p []byte) {
 	s := h.stream
 	grown, have, need := e.append(p)
 	e.counted += grown
-	if s.inside += grown; grown != 0 {
+	if s.inside += int32(grown); grown != 0 {
 		f := s.holds(grown)
 		if f == NoFailure && e.unary && e.hold != nil && cap(e.in.buf) > freeAnswer && !e.hold.Reserve(int64(grown)) {
 			f = AccountExceeded
@@ -256,7 +256,7 @@ func (e *localEnd) pass() {
 	out, end, taken, drained := e.exchange()
 	if drained != nil {
 		e.counted -= cap(drained)
-		s.inside -= cap(drained)
+		s.inside -= int32(cap(drained))
 		s.account(-cap(drained))
 		e.sh.buffers.put(drained)
 		s.recount()

@@ -278,7 +278,7 @@ func (m *machine) balance() {
 			waits := s.down.queue.len()
 			if h == &s.down {
 				waits = s.up.queue.len() - s.early
-				held += int64(s.down.queue.len() + s.up.queue.len() + int(s.headSize) + s.inside)
+				held += int64(s.down.queue.len() + s.up.queue.len() + int(s.headSize) + int(s.inside))
 				if s.replay {
 					held += int64(s.up.queue.off)
 				}
@@ -287,7 +287,7 @@ func (m *machine) balance() {
 				m.t.Fatal("a stream that waits for the end of its request holds headers, and nobody is charged for " +
 					"them")
 			}
-			if want := int64(streamCost + int(s.headSize) + s.inside + cap(s.down.queue.buf) +
+			if want := int64(streamCost + int(s.headSize) + int(s.inside) + cap(s.down.queue.buf) +
 				cap(s.up.queue.buf)); s.grpc && s.ledger != nil && s.charged != want && !m.lenient {
 				m.t.Fatalf("%d bytes are charged, not %d", s.charged, want)
 			}
@@ -297,13 +297,13 @@ func (m *machine) balance() {
 			if l := s.limit; l != nil && h == &s.up {
 				waits += int(l.out.keeps)
 			}
-			if sum := h.recvWin + h.uncredited + waits; sum != m.sh.relay.cfg.HTTP2.StreamWindow && !h.gotEnd &&
+			if sum := int(h.recvWin+h.uncredited) + waits; sum != m.sh.relay.cfg.HTTP2.StreamWindow && !h.gotEnd &&
 				s.phase < answered {
 				m.t.Fatalf("client %v: window %d + owed %d + waiting %d = %d", c.pool == nil, h.recvWin, h.uncredited,
 					waits, sum)
 			}
 			if l := s.limit; l != nil && l.group != nil && s.phase == forwarded && !h.gotEnd {
-				if late := h.uncredited >= m.sh.relay.cfg.HTTP2.StreamWindow/2; late && !l.meter(h).waits {
+				if late := int(h.uncredited) >= m.sh.relay.cfg.HTTP2.StreamWindow/2; late && !l.meter(h).waits {
 					m.t.Fatalf("client %v: nobody will give %d bytes of window back", c.pool == nil, h.uncredited)
 				}
 			}

@@ -159,16 +159,16 @@ func (m *machine) balanceLocals() (held int64) {
 	m.sh.locals.each(func(c *clientEnd) {
 		count++
 		s := c.half.stream
-		held += int64(s.down.queue.len() + s.up.queue.len() + int(s.headSize) + s.inside)
+		held += int64(s.down.queue.len() + s.up.queue.len() + int(s.headSize) + int(s.inside))
 		if s.replay {
 			held += int64(s.up.queue.off)
 		}
-		want := streamCost + int(s.headSize) + s.inside + cap(s.down.queue.buf) + cap(s.up.queue.buf)
+		want := streamCost + int(s.headSize) + int(s.inside) + cap(s.down.queue.buf) + cap(s.up.queue.buf)
 		if s.ledger != nil && s.charged != int64(want) && !m.lenient {
 			m.t.Fatalf("%d bytes are charged, not %d", s.charged, want)
 		}
 		h := &s.down
-		sum := h.recvWin + h.uncredited + s.up.queue.len() - s.early
+		sum := int(h.recvWin+h.uncredited) + s.up.queue.len() - s.early
 		if sum != m.sh.relay.cfg.HTTP2.StreamWindow && !h.gotEnd && s.phase < answered {
 			m.t.Fatalf("in the process: window %d + owed %d + waiting = %d", h.recvWin, h.uncredited, sum)
 		}
@@ -183,7 +183,7 @@ func (m *machine) balanceLocals() (held int64) {
 		if up, ok := s.up.transport.(*serverEnd); ok {
 			inside += cap(up.in.buf)
 		}
-		if s.inside != inside {
+		if int(s.inside) != inside {
 			m.t.Fatalf("in the process: buffers of %d count as %d", inside, s.inside)
 		}
 	})

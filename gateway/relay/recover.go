@@ -108,7 +108,11 @@ func (s *Stream) callBody(p []byte) bool {
 func (s *Stream) callDone() {
 	defer s.guardAnswer()
 	s.announced = false
-	s.sh.relay.handler.Done(s, &s.result)
+	r, o := &s.sh.result, &s.result
+	*r = Result{Code: o.Code, Failure: o.Failure, Upstream: o.Upstream, BytesIn: o.BytesIn, BytesOut: o.BytesOut,
+		Started: s.Started(), Forwarded: o.Forwarded, FirstByte: o.FirstByte,
+		Ended: time.Duration(s.sh.now) - s.began}
+	s.sh.relay.handler.Done(s, r)
 }
 
 // guardAnswer reports a panic in a callback that does not change the relay. It must be deferred.
@@ -227,7 +231,6 @@ func (s *Stream) abandon() {
 		s.ledger, s.charges, s.charged = nil, nil, 0
 	}
 	if report {
-		s.result.Ended = time.Duration(s.sh.now) - s.began
 		s.callDone()
 	}
 }

@@ -37,6 +37,7 @@ type shard struct {
 	since       int64      // start of the wait for more output
 	deferred    []func()   // functions to run before this turn's flush
 	ended       []*Stream  // to be reported and recycled at the end of this turn
+	result      Result     // of the stream that is being reported
 	suspects    []*rawLink // may have missed an end of file, see rawLink.read
 	runQueue    runQueue
 	stack       turnStack
@@ -281,7 +282,6 @@ func (sh *shard) newStream() *Stream {
 // reportDone reports the stream, unless it was already reported.
 func (s *Stream) reportDone() {
 	if s.announced {
-		s.result.Ended = time.Duration(s.sh.now) - s.began
 		s.callDone()
 	}
 }

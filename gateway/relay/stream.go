@@ -42,14 +42,25 @@ type Stream struct {
 	limit     *limiter // nil means nothing is counted
 	headSize  int32    // bytes of head counted for the connection and the shard
 	lasting   int32    // cost of a response that outlives its http.Handler; 0 means that it does not
-	inside    int      // bytes in buffers of local ends
-	held      int      // bytes in the queues and local ends, as counted for the connection and the shard
+	inside    int32    // bytes in buffers of local ends
+	held      int32    // bytes in the queues and local ends, as counted for the connection and the shard
 	early     int      // bytes in up.queue that were already replenished for the client
 	deadline  int64
 	readLimit int64 // of down.got, at which a lingering stream is reset
 	timer     timer
 	began     time.Duration // start, since relay.epoch
-	result    Result
+	result    outcome
+}
+
+// outcome is the part of a Result that is known before the stream ends.
+type outcome struct {
+	Code      uint32
+	Failure   Failure
+	Upstream  bool
+	BytesIn   int64
+	BytesOut  int64
+	Forwarded time.Duration
+	FirstByte time.Duration
 }
 
 // phase is the state of a stream.
@@ -70,7 +81,7 @@ const (
 func (s *Stream) SetPath(path string) { s.SetHeader(":path", path) }
 
 // Started returns the time at which the request's headers arrived, as in Result.
-func (s *Stream) Started() time.Time { return s.result.Started }
+func (s *Stream) Started() time.Time { return s.sh.relay.epoch.Add(s.began) }
 
 // Forwarded reports whether the stream's headers were sent to an upstream.
 func (s *Stream) Forwarded() bool { return s.result.Forwarded != 0 }
@@ -207,7 +218,6 @@ func (s *Stream) begin() {
 		return
 	}
 	s.announced = true
-	s.result.Started = s.sh.relay.epoch.Add(s.began)
 	s.callHeaders()
 	if s.charged == 0 && !s.chargeClient() {
 		return
@@ -223,7 +233,7 @@ func (s *Stream) reset() {
 	sh.wheel.clear(&s.timer)
 	s.unpark()
 	s.noReplay()
-	s.account(-s.down.queue.len() - s.up.queue.len() - s.inside)
+	s.account(-s.down.queue.len() - s.up.queue.len() - int(s.inside))
 	s.down.queue.drop(&sh.buffers)
 	s.up.queue.drop(&sh.buffers)
 	s.release()

@@ -12,7 +12,7 @@ func (h *half) accept(n, extra int) *half {
 		s.broken(h, errProtocol)
 		return nil
 	}
-	if h.recvWin -= n; h.recvWin < 0 {
+	if h.recvWin -= int32(n); h.recvWin < 0 {
 		s.broken(h, errFlowControl)
 		return nil
 	}
@@ -27,18 +27,18 @@ func (h *half) accept(n, extra int) *half {
 
 // credit replenishes n processed bytes of this half for its peer.
 func (h *half) credit(n int) {
-	h.uncredited += n
+	h.uncredited += int32(n)
 	window := h.stream.sh.relay.cfg.HTTP2.StreamWindow
-	if h.transport != nil && !h.gotEnd && h.uncredited >= window/2 && !h.paced() {
-		h.grant(h.uncredited)
+	if h.transport != nil && !h.gotEnd && int(h.uncredited) >= window/2 && !h.paced() {
+		h.grant(int(h.uncredited))
 	}
 }
 
 // grant replenishes n bytes.
 func (h *half) grant(n int) {
-	h.recvWin += n
+	h.recvWin += int32(n)
 	h.transport.replenish(h, n)
-	h.uncredited -= n
+	h.uncredited -= int32(n)
 }
 
 // receive processes n bytes of body at buf[pos:] from half h.
@@ -161,7 +161,7 @@ func (s *Stream) account(n int) {
 	if n == 0 {
 		return
 	}
-	s.held += n
+	s.held += int32(n)
 	s.sh.buffered += int64(n)
 	if s.group != nil {
 		s.group.shards[s.sh.index].held += int64(n)

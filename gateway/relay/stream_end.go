@@ -211,7 +211,7 @@ func (s *Stream) finish() {
 	s.phase = over
 	s.report() // first, whatever fails afterwards
 	s.forgetHead()
-	s.down.state.held -= s.held
+	s.down.state.held -= int(s.held)
 	s.down.detach()
 	s.up.detach()
 	s.sh.wheel.clear(&s.timer)

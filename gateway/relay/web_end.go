@@ -87,6 +87,7 @@ func (s *Stream) serveWeb() {
 	// it ends with the stream; Close ends all streams
 	e.ctx.Context, e.cancel = context.WithCancel(context.Background())
 	e.ctx.end, e.body.end, e.writer.end = e, e, e
+	e.writer.few = webFieldsPool.Get().(*webFields)
 	s.startOn(e, 0, r.cfg.HTTP2.StreamWindow)
 	s.sh.workers.serve(r, e)
 }
@@ -162,6 +163,7 @@ func (e *webEnd) act() {
 	}
 	if a.headed && e.half == h && !s.started {
 		e.send(h, &a.head, a.bare)
+		e.releaseFields()
 		e.releaseHeld()
 	}
 	if e.half == h {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/capgate/capgate/gateway/relay/hpack"
@@ -22,15 +23,33 @@ type webWriter struct {
 	wrote    bool // the status is set
 	sent     bool // the status and header were sent
 	status   int
-	fields   []hpack.Field   // the header at the time of the status
-	few      [12]hpack.Field // memory for fields, and before that for the request's
-	length   string          // length of the body in the header; empty means not set
-	declared int64           // parsed length; -1 means unknown
-	written  int64           // bytes of the body
-	pending  int             // of these, bytes not yet posted
+	fields   []hpack.Field // the header at the time of the status
+	few      *webFields    // memory for fields, and before that for the request's; until the head is sent
+	length   string        // length of the body in the header; empty means not set
+	declared int64         // parsed length; -1 means unknown
+	written  int64         // bytes of the body
+	pending  int           // of these, bytes not yet posted
 	trailers []string
 
 	sized, typed, dated, encoded bool // headers that are present
+}
+
+// webFields is memory for the header of a request, and then for that of its response. It is reused when the response
+// has begun, because some responses last long.
+type webFields [12]hpack.Field
+
+var webFieldsPool = sync.Pool{New: func() any { return new(webFields) }}
+
+// releaseFields releases the memory of a header that was sent. The writer does not use it after that.
+func (e *webEnd) releaseFields() {
+	e.mu.Lock()
+	few := e.writer.few
+	e.writer.few, e.writer.fields, e.reply.head.fields = nil, nil, nil
+	e.mu.Unlock()
+	if few != nil {
+		clear(few[:])
+		webFieldsPool.Put(few)
+	}
 }
 
 // webBuffer is the number of bytes of a response that are buffered before a flush.
