@@ -18,7 +18,7 @@ func TestStreamSize(t *testing.T) {
 }
 
 // TestResponsesHoldNoHeader: a response that has begun holds neither its own header nor that of its request, and the
-// memory of both is empty for the next request. What remains fits the size class of 1,024 bytes, with 8 bytes of header.
+// memory of both is empty for the next request. What remains fits the size class of 1,024 bytes, with a header of 8.
 func TestResponsesHoldNoHeader(t *testing.T) {
 	t.Parallel()
 	few := &webFields{{Name: "authorization", Value: "Bearer secret"}}
