@@ -149,7 +149,7 @@ func (f *failure) report(i int, role health.Role) health.Report {
 		Key: health.Key{Capability: fmt.Sprintf("capability-%d", i/3), Addr: fmt.Sprintf("10.%d.%d.%d:%d", i>>16,
 			i>>8&255, i&255, 50000+i%3), Role: role},
 		Observation: &health.Observation{State: health.Down, Refused: true, Dialect: 2, Episode: rand.Uint32(),
-			By: "gateway-100", Reason: "Unavailable: connection refused"},
+			By: fmt.Sprintf("gateway-%d", rand.N(len(f.replicas))), Reason: "Unavailable: connection refused"},
 	}
 }
 

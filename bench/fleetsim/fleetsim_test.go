@@ -7,11 +7,12 @@ import (
 )
 
 // TestAllAgree: all replicas agree after every fault, and a backend whose observations Redis has lost does not count as
-// down. One replica probes a backend, and a second one while it is down.
+// down. One replica probes a backend, and a second one while it is down. That is so during an upgrade as well.
 func TestAllAgree(t *testing.T) {
 	t.Parallel()
-	for _, replicas := range []int{2, 5, 20} {
-		w := newSimulation(500)
+	for _, c := range []struct{ replicas, earlier int }{{2, 0}, {5, 0}, {20, 0}, {2, 1}, {20, 10}} {
+		w, replicas := newSimulation(500), c.replicas
+		w.earlier = c.earlier
 		start, steady, failure, empty, fewer := w.begin(replicas), w.steadyState(), w.massFailure(30), w.emptyRestart(),
 			w.replicasDie(max(1, replicas/4))
 		for _, p := range []*phase{start, steady, failure, empty, fewer} {

@@ -24,6 +24,7 @@ func main() {
 	timeout := flag.Duration("timeout", 10*time.Second, "of a command (with --server): the goroutines of all replicas "+
 		"share one process")
 	only := flag.String("only", "", "measure only rows whose name contains this text (with --server)")
+	earlier := flag.Int("earlier", 0, "number of gateways of an earlier version, as in an upgrade (without --server)")
 	flag.Parse()
 	if *replicas < 2 || *backends < perFleet || *share < 0 || *share > 100 || flag.NArg() > 0 {
 		fmt.Fprintln(os.Stderr, "fleetsim: at least two replicas and ten backends are needed, and a share from 0 to "+
@@ -37,7 +38,7 @@ func main() {
 		onServer(io.MultiWriter(os.Stdout, &text), *replicas, *rate, *server, *timeout, *only, *backends**share/100)
 		return
 	}
-	report(io.MultiWriter(os.Stdout, &text), *replicas, *backends/perFleet*perFleet, *share)
+	report(io.MultiWriter(os.Stdout, &text), *replicas, *backends/perFleet*perFleet, *share, *earlier)
 	if *file == "" {
 		return
 	}
@@ -48,9 +49,10 @@ func main() {
 }
 
 // report runs the scenario and writes its table to out.
-func report(out io.Writer, replicas, backends, share int) {
+func report(out io.Writer, replicas, backends, share, earlier int) {
 	began := time.Now()
 	w := newSimulation(backends)
+	w.earlier = earlier
 	fmt.Fprintf(out, "%d replicas, %d backends in %d fleets\n\n", replicas, backends, len(w.fleets))
 	head(out)
 	row(out, w.begin(replicas), "")

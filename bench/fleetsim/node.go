@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,11 +22,12 @@ type node struct {
 	wake         time.Time     // time of the next scheduled step; zero if none is scheduled
 	unsubscribed bool          // not subscribed to the change feed of Redis
 	dead         bool
+	earlier      bool // of an earlier version, which cannot read compact notices
 }
 
 // start adds a replica.
 func (w *simulation) start(id string, ahead time.Duration) {
-	n := &node{simulation: w, id: id, ahead: ahead}
+	n := &node{simulation: w, id: id, ahead: ahead, earlier: len(w.redis.nodes) < w.earlier}
 	n.replica = health.NewReplica(health.ReplicaOptions{ID: id, Shared: true})
 	n.replica.Set(n.time(), w.fleets)
 	w.redis.nodes = append(w.redis.nodes, n)
@@ -36,6 +38,10 @@ func (n *node) time() time.Time { return n.simulation.clock.now.Add(n.ahead) }
 
 // receive delivers events that Redis has published.
 func (n *node) receive(events ...health.Event) {
+	if n.earlier {
+		compact := func(e health.Event) bool { return len(e.Entries) > fewChanges }
+		events = slices.DeleteFunc(slices.Clone(events), compact)
+	}
 	n.step(func() {
 		for _, event := range events {
 			n.replica.OnEvent(n.time(), event)

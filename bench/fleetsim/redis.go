@@ -30,6 +30,9 @@ const (
 	changePace  = 3500 * time.Nanosecond // more per change and follower
 	allowance   = time.Second            // by which notices may be ahead
 	mostChanges = 128                    // in a notice
+	fewChanges  = 8                      // a notice of more is compact, with
+	manyNodes   = 100                    // as many replicas
+	compactSize = 40                     // bytes of a change in a compact notice
 	othersWait  = time.Second            // more, for replicas whose changes do not wait alone
 )
 
@@ -206,6 +209,9 @@ func (r *redis) notify(n int) time.Duration {
 			event.Entries = append(event.Entries, health.Entry{Key: k, Observation: v})
 			size += len(fmt.Sprintf("\n%s %s %d\n%d %d %d 0 %d %d %s %s", k.Capability, k.Addr, k.Role,
 				v.Since, v.Written, v.State, v.Dialect, v.Episode, v.By, v.Reason))
+		}
+		if len(event.Entries) > fewChanges && len(r.nodes) >= manyNodes {
+			size = len("page 00 1700000000000000 1700000000000000 1700000000000") + compactSize*len(event.Entries)
 		}
 		p.version = event.Version
 		r.events = append(r.events, event)

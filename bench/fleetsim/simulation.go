@@ -19,6 +19,7 @@ type simulation struct {
 	fleets   []health.Fleet
 	backends int
 	share    int // percentage of the backends that are dead
+	earlier  int // replicas of an earlier version
 	tally    *tally
 }
 

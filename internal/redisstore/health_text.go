@@ -18,7 +18,7 @@ import (
 //	field        capability addr slot                                  slot 0 or 1; "v": the shard's version
 //	observation  since written state refused dialect episode by reason
 //	event        "page" n version previous, which is 0 if the shard was lost, then a line with a
-//	             field and one with its observation, empty if it was deleted
+//	             field and one with its observation, empty if it was deleted; or compact, as in health_compact.go
 //	             "left" replica
 
 const (
@@ -114,7 +114,7 @@ func decodeEvent(message string) (health.Event, bool) {
 	switch {
 	case len(f) == 2 && f[0] == eventLeft && f[1] != "" && len(lines) == 1:
 		return health.Event{Left: f[1]}, true
-	case len(f) != 4 || f[0] != eventShard || len(lines)%2 == 0:
+	case len(f) != 4 && len(f) != 5 || f[0] != eventShard:
 		return health.Event{}, false
 	}
 	page, err1 := strconv.ParseUint(f[1], 10, 16)
@@ -123,8 +123,17 @@ func decodeEvent(message string) (health.Event, bool) {
 	if errors.Join(err1, err2, err3) != nil || page >= health.Shards || version <= previous {
 		return health.Event{}, false
 	}
-	n := health.Event{Shard: int(page), Version: version, Previous: previous}
-	for lines = lines[1:]; len(lines) > 0; lines = lines[2:] {
+	n, lines := health.Event{Shard: int(page), Version: version, Previous: previous}, lines[1:]
+	if len(f) == 5 {
+		var ok bool
+		if lines, ok = expandChanges(lines, f[4]); !ok {
+			return health.Event{}, false
+		}
+	}
+	if len(lines)%2 != 0 {
+		return health.Event{}, false
+	}
+	for ; len(lines) > 0; lines = lines[2:] {
 		k, ok := decodeKey(lines[0])
 		if !ok {
 			return health.Event{}, false

@@ -4,7 +4,7 @@ std = {
   read_globals = {
     "ipairs", "next", "pairs", "pcall", "select", "tonumber", "tostring", "type", "unpack",
     math = {fields = {"ceil", "floor", "log", "max", "min"}},
-    string = {fields = {"find", "format", "gmatch", "gsub", "lower", "match", "rep", "sub"}},
+    string = {fields = {"byte", "char", "find", "format", "gmatch", "gsub", "lower", "match", "rep", "sub"}},
     table = {fields = {"concat", "insert", "remove", "sort"}},
     cjson = {fields = {"decode", "encode"}},
     redis = {fields = {"call", "pcall"}},
