@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/health"
+	"github.com/capgate/capgate/internal/redisstore"
 )
 
 // The timing of a mass failure at a real redis-server, as in the simulation.
@@ -36,7 +37,7 @@ type failure struct {
 // publisher publishes the observations of one replica.
 type publisher struct {
 	f       *failure
-	store   health.Store
+	store   *redisstore.HealthStore
 	mu      sync.Mutex
 	reports []health.Report
 	wake    chan struct{}
@@ -54,6 +55,10 @@ func (m *measurement) massFailure(out io.Writer, dead int) {
 	}
 	for _, r := range m.replicas {
 		f.replicas = append(f.replicas, &publisher{f: f, store: r.store.Health(), wake: make(chan struct{}, 1)})
+	}
+	for i := range 2 * len(m.replicas) { // afterwards, all know their number
+		n := i % len(m.replicas)
+		must(f.replicas[n].store.Heartbeat(ctx, health.Heartbeat{Replica: m.replicas[n].id, Dead: time.Hour}))
 	}
 	ready := make(chan struct{})
 	running.Go(func() {
