@@ -7,9 +7,9 @@
 -- times the time that the notice takes Redis with Unix sockets; TCP takes up to five times as long. Notices wait while
 -- paid is more than a second ahead, so a single change never waits.
 
--- A notice of more than a few changes for many replicas is compact (health_compact.go). That takes Redis about 8 µs a
--- change, which shorter notices for a hundred replicas are worth. A notice of a few changes is plain: a replica of an
--- earlier version can read it, and its size hardly matters.
+-- A notice of more than a few changes for many replicas is compact (health_compact.go). That takes Redis about 7 µs a
+-- change, which shorter notices for a hundred replicas are worth. They have the pace of plain ones. A notice of a few
+-- changes is plain: a replica of an earlier version can read it, and its size hardly matters.
 
 -- include health
 -- include health_compact
