@@ -32,8 +32,8 @@ const (
 	// responses to key updates of a peer that does not read.
 	tlsBacklog = 2 * tlsOutput
 
-	// tlsRecord is the size of a record of crypto/tls. Those of a connection's first tlsFirst bytes are smaller: a client
-	// can decrypt them sooner.
+	// tlsRecord is the size of a record of crypto/tls. Those of a connection's first tlsFirst bytes are smaller: a
+	// client can decrypt them sooner.
 	tlsRecord   = 16 << 10
 	tlsOverhead = 256 // of an encrypted record, at most
 	tlsFirst    = 128 << 10

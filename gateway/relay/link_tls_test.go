@@ -213,7 +213,8 @@ func TestTLSWaitsForTheSocket(t *testing.T) {
 				p.turn(func(c *conn) { c.write(append(c.space(len(piece)), piece...)) })
 				p.turn(func(c *conn) {
 					waits = p.link.holds()
-					if waits > tlsBacklog || c.charged < int64(waits-accept.FreeBytes) || c.blocked != (c.out.size > 0) {
+					if waits > tlsBacklog || c.charged < int64(waits-accept.FreeBytes) ||
+						c.blocked != (c.out.size > 0) {
 						t.Errorf("%d bytes wait, %d are charged, blocked %v", waits, c.charged, c.blocked)
 					}
 				})
