@@ -66,11 +66,14 @@ func newRawLink(nc net.Conn) (*rawLink, error) {
 		return nil, err
 	}
 	l := &rawLink{nc: s, rc: rc, size: leastRead}
+	if err := rc.Control(func(fd uintptr) { l.fd = int(fd) }); err != nil {
+		return nil, err
+	}
 	if tc != nil {
 		l.tls = &tlsLayer{link: l, conn: tc}
 		lower.TakeOver(l.tls)
 	}
-	return l, rc.Control(func(fd uintptr) { l.fd = int(fd) })
+	return l, nil
 }
 
 // run reads until the connection ends.
@@ -161,7 +164,7 @@ func (l *rawLink) read() {
 		switch {
 		case c.backlog != nil:
 			l.size = max(n-len(c.backlog), leastRead)
-		case n == l.size && sh.over() || l.tls != nil && l.tls.ended != nil:
+		case n == l.size && sh.over() || l.tls != nil && (l.tls.ended != nil || l.tls.more):
 		case n == l.size:
 			l.size = min(l.size*2, l.most())
 		default:

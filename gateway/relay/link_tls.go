@@ -16,6 +16,7 @@ type tlsLayer struct {
 	conn    *tls.Conn
 	ended   error  // the end of the input, which follows the received data
 	drained bool   // the socket is empty, unless its end arrived with the last bytes
+	more    bool   // the last receive ended with its turn, so crypto/tls may have data
 	direct  bool   // the next record goes to the socket at once
 	last    bool   // finish was called
 	ahead   int    // bytes of data that are being sent, for the first buffer of out
@@ -45,9 +46,13 @@ type below interface {
 	TakeOver(io.ReadWriter)
 }
 
-// receive decrypts into p until that is full or the socket is empty.
+// receive decrypts into p until that is full, the socket is empty, or the turn is over: records may be so small that a
+// turn reads only a part of them.
 func (t *tlsLayer) receive(p []byte) (n int, err error) {
-	for n < len(p) && t.ended == nil {
+	for t.more = false; n < len(p) && t.ended == nil; {
+		if t.more = n > 0 && t.link.c.sh.over(); t.more {
+			break
+		}
 		var m int
 		m, err = t.conn.Read(p[n:])
 		if n += m; err == syscall.EAGAIN {
@@ -55,17 +60,19 @@ func (t *tlsLayer) receive(p []byte) (n int, err error) {
 		}
 		t.ended = err
 	}
+	var failed error
 	if len(t.out) > 0 {
-		if _, err := t.flush(); err != nil {
-			return 0, err
+		if _, failed = t.flush(); failed == nil {
+			t.charge()
 		}
-		t.charge()
 	}
 	switch {
-	case n > 0:
+	case n > 0: // also if the output has failed: the peer may have responded before it closed the connection
 		return n, nil
 	case t.ended != nil:
 		return 0, t.ended
+	case failed != nil:
+		return 0, failed
 	}
 	return 0, syscall.EAGAIN
 }
@@ -204,6 +211,7 @@ func (t *tlsLayer) writable() (done bool) {
 	}
 	done, err := t.flush()
 	if err != nil {
+		t.link.read() // what the peer has sent before it closed the connection
 		c.lost(err)
 		return false
 	}

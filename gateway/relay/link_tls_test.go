@@ -151,7 +151,7 @@ func TestRecordsAreReadTogether(t *testing.T) {
 		_, err := p.client.Write(make([]byte, n))
 		check.Must(t, err)
 		p.turn(func(*conn) {
-			p.link.tls.drained = false
+			p.link.tls.drained, p.sh.until = false, 0
 			if got, err := p.link.receive(buf); got != n || err != nil {
 				t.Errorf("%d of %d bytes, %v", got, n, err)
 			}
@@ -161,11 +161,57 @@ func TestRecordsAreReadTogether(t *testing.T) {
 	check.Must(t, err)
 	check.Must(t, p.client.CloseWrite())
 	p.turn(func(*conn) {
-		p.link.tls.drained = false
+		p.link.tls.drained, p.sh.until = false, 0
 		n, err := p.link.receive(buf)
 		_, end := p.link.receive(buf)
 		if n != 20<<10 || err != nil || end != io.EOF {
 			t.Errorf("%d bytes, %v; then %v", n, err, end)
+		}
+	})
+}
+
+// TestSmallRecordsEndWithTheTurn: a client that sends the smallest records does not hold up others: the turn ends in
+// time, and the run queue continues.
+func TestSmallRecordsEndWithTheTurn(t *testing.T) {
+	t.Parallel()
+	p := newTLSPair(t)
+	text := []byte(accept.Preface + "\x00\x00\x00\x04\x00\x00\x00\x00\x00")
+	for range 100 {
+		text = append(text, "\x00\x00\x08\x06\x00\x00\x00\x00\x0012345678"...)
+	}
+	for i := range text {
+		_, err := p.client.Write(text[i : i+1])
+		check.Must(t, err)
+	}
+	check.Holds(t, "a turn that does not read all", func() (ended bool) {
+		p.turn(func(c *conn) {
+			p.link.come()
+			if ended = p.link.tls.more; c.closed || ended && !p.link.queued {
+				t.Fatalf("closed %v, queued %v", c.closed, p.link.queued)
+			}
+		})
+		return ended
+	})
+}
+
+// TestInputBeforeAFailureOfTheOutput: what a client has sent before it closed its socket is read, although the output
+// that waits for it fails.
+func TestInputBeforeAFailureOfTheOutput(t *testing.T) {
+	t.Parallel()
+	p := newTLSPair(t)
+	const size = 3000
+	_, err := p.client.Write(make([]byte, size))
+	check.Must(t, err)
+	check.Must(t, p.socket.SetLinger(0)) // a reset
+	check.Must(t, p.socket.Close())
+	p.turn(func(*conn) {
+		p.link.tls.out, p.sh.until = append(p.sh.buffers.get(size), make([]byte, size)...), 0
+		buf := make([]byte, 2*size)
+		if n, err := p.link.receive(buf); n != size || err != nil {
+			t.Errorf("%d bytes, %v", n, err)
+		}
+		if n, err := p.link.receive(buf); n != 0 || err == nil || err == syscall.EAGAIN {
+			t.Errorf("then %d bytes, %v", n, err)
 		}
 	})
 }

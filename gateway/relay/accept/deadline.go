@@ -12,6 +12,7 @@ type deadline struct {
 	mu        sync.Mutex
 	want, set time.Time // as requested, and of the connection; zero means none
 	running   int       // reads or writes
+	always    bool      // it is set at once: reads over TLS write, too, when a client updates its keys
 }
 
 // change changes the deadline, also of an operation that is running. apply sets that of the connection.
@@ -19,7 +20,7 @@ func (d *deadline) change(to time.Time, apply func(time.Time) error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.want = to
-	if d.running == 0 {
+	if d.running == 0 && !d.always {
 		return nil
 	}
 	return d.update(apply)

@@ -1,6 +1,7 @@
 package accept
 
 import (
+	"crypto/tls"
 	"net"
 	"slices"
 	"testing"
@@ -83,4 +84,18 @@ func TestDeadlines(t *testing.T) {
 	check.Must(t, check.Received(t, over, "the end of the read"))
 	check.Must(t, c.SetReadDeadline(at(5)))
 	want()
+}
+
+// TestDeadlinesOverTLS: each deadline is set at once, because TLS writes during a read, too.
+func TestDeadlinesOverTLS(t *testing.T) {
+	t.Parallel()
+	under := &timedConn{changed: make(chan struct{}, 1)}
+	s := &Server{}
+	c := s.newHTTP1Conn(tls.Server(under, nil), &Peer{}, nil)
+	for i, set := range []func(time.Time) error{c.SetReadDeadline, c.SetWriteDeadline, c.SetDeadline} {
+		check.Must(t, set(time.Unix(int64(i), 0)))
+	}
+	if len(under.set) != 4 {
+		t.Errorf("the deadlines are %v", under.set)
+	}
 }

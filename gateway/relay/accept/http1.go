@@ -2,6 +2,7 @@ package accept
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"log/slog"
@@ -132,6 +133,8 @@ type http1Conn struct {
 // newHTTP1Conn returns a client's connection. first has the bytes already read.
 func (s *Server) newHTTP1Conn(nc net.Conn, p *Peer, first []byte) *http1Conn {
 	c := &http1Conn{Conn: nc, peer: p, first: first, ctx: s.ctx, tooMany: &s.cfg.Pages.TooManyRequests}
+	_, isTLS := nc.(*tls.Conn)
+	c.reads.always, c.writes.always = isTLS, isTLS
 	if age := s.cfg.Age.Spread(); age > 0 {
 		c.until = time.Now().Add(age)
 	}

@@ -192,6 +192,9 @@ func (s *Server) setUp(nc net.Conn, port *Port) {
 // serve serves an HTTP/2 connection. It runs on a goroutine of its own, because the setup's stack has grown.
 func (s *Server) serve(serve func(), nc net.Conn, p *Peer) {
 	defer s.release(p)
+	if tc, ok := nc.(*tls.Conn); ok {
+		nc = tc.NetConn() // TLS belongs to the relay, and its Close would write
+	}
 	defer s.recoverConn(nc)
 	serve()
 }

@@ -14,6 +14,8 @@ const (
 	rare   = 20  // ticks without a collection after which they are no longer frequent
 	normal = 100 // GOGC of the Go runtime
 	part   = 8   // a change of GOGC below this part of it is not worth a stop of the world
+
+	leastHeap = 4 << 20 // bytes to which the Go runtime lets each heap grow with the normal GOGC; more with a higher one
 )
 
 // Pacer sets GOGC. Only one Pacer of a process may run.
@@ -79,7 +81,7 @@ func (p *Pacer) next(cycles uint64, live, roots int64) int {
 	case p.quiet > rare:
 		p.percent = normal
 	case collected && (p.percent > normal || p.row >= burst):
-		want := max(int((p.size-live)*100/max(live+roots, 1)), normal)
+		want := max(int(min((p.size-live)*100/max(live+roots, 1), p.size*100/leastHeap)), normal)
 		if change := want - p.percent; want == normal || max(change, -change) > p.percent/part {
 			p.percent = want
 		}

@@ -42,6 +42,13 @@ func TestNext(t *testing.T) {
 			t.Errorf("step %d: %d, not %d", i, got, step.percent)
 		}
 	}
+	for range 4 {
+		cycles++
+		p.next(cycles, mib, mib)
+	}
+	if p.percent != 3200 { // with which the runtime lets a heap of less than 4 MiB grow to 128
+		t.Errorf("%d with a heap of 2 MiB", p.percent)
+	}
 }
 
 // TestRun: GOGC is restored at the end, and that of an operator is left alone.

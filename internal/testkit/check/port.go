@@ -13,7 +13,7 @@ func ClosedPort(t interface {
 	Cleanup(end func())
 }) (addr string) {
 	t.Helper()
-	syscall.ForkLock.RLock() // macOS has no SOCK_CLOEXEC
+	syscall.ForkLock.RLock() // as not all systems have SOCK_CLOEXEC
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
 	if err == nil {
 		syscall.CloseOnExec(fd)
