@@ -8,15 +8,15 @@
 -- paid is more than a second ahead, so a single change never waits.
 
 -- A notice of more than a few changes for many replicas is compact (health_compact.go). That takes Redis about 7 µs a
--- change, which shorter notices for a hundred replicas are worth. They have the pace of plain ones. A notice of a few
--- changes is plain: a replica of an earlier version can read it, and its size hardly matters.
+-- change, which shorter notices for a hundred replicas are worth. Otherwise they have the pace of plain ones. A notice
+-- of a few changes is plain: a replica of an earlier version can read it, and its size hardly matters.
 
 -- include health
 -- include health_compact
 -- include version
 
 local notice_cost, change_cost, allowance, most, longest = 200, 3.5, 1000000, 128, 60000000
-local few, many = 8, 100
+local few, many, compact_cost = 8, 100, 350
 local function notify(page, waiting, paid, channel, beginning, replicas, alone, all)
   local left = redis.call('SCARD', waiting)
   if left == 0 then return 0 end
@@ -28,11 +28,11 @@ local function notify(page, waiting, paid, channel, beginning, replicas, alone, 
     table.sort(fields)
     local observations, version = redis.call('HMGET', page, unpack(fields)), nextVersion(last)
     local head = beginning .. ' ' .. version .. ' ' .. (last or '0')
-    local notice = #fields > few and tonumber(replicas) >= many and compact(head, fields, observations)
-    notice = notice or plain(head, fields, observations)
+    local short = #fields > few and tonumber(replicas) >= many and compact(head, fields, observations)
+    local notice = short or plain(head, fields, observations)
     redis.call('HSET', page, 'v', version)
     local followers = math.max(tonumber(replicas), redis.call('PUBLISH', channel, notice))
-    at = at + followers * (notice_cost + change_cost * #fields)
+    at = at + followers * (notice_cost + change_cost * #fields) + (short and compact_cost * #fields or 0)
     last, left, published = version, left - #fields, true
   end
   if published then redis.call('SET', paid, decimal(at), 'PX', decimal(math.ceil((at - micros) / 1000) + 1)) end
