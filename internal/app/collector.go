@@ -8,8 +8,8 @@ import (
 	"github.com/capgate/capgate/internal/lib/memlimit"
 )
 
-// The heap to which a busy process may grow before it is collected: a fraction of its memory and of overload.max_memory,
-// up to a size. See internal/lib/gcpace.
+// The heap to which a busy process may grow before it is collected: a fraction of its memory and of
+// overload.max_memory, up to a size. See internal/lib/gcpace.
 const (
 	busyHeapFraction = 8
 	mostBusyHeap     = 128 << 20

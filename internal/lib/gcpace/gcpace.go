@@ -15,7 +15,9 @@ const (
 	normal = 100 // GOGC of the Go runtime
 	part   = 8   // a change of GOGC below this part of it is not worth a stop of the world
 
-	leastHeap = 4 << 20 // bytes to which the Go runtime lets each heap grow with the normal GOGC; more with a higher one
+	// leastHeap is the number of bytes to which the Go runtime lets each heap grow with the normal GOGC. It is
+	// proportional to GOGC.
+	leastHeap = 4 << 20
 )
 
 // Pacer sets GOGC. Only one Pacer of a process may run.
