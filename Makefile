@@ -196,7 +196,7 @@ release-key: ## a new key that signs releases, in the file KEY
 .PHONY: lint
 lint: setup $(LINT)/ok $(BUF)/ok $(ACTIONS)/ok ## golangci-lint with the layer rules, luacheck, the protos, workflows, and Biome
 	CGO_ENABLED=1 GOFLAGS="$$(go env GOFLAGS) -race" $(LINT)/golangci-lint run
-	$(LINT)/golangci-lint run $$(grep -rl --include='*.go' '^//go:build.*!race' . | xargs -n 1 dirname | sort -u)
+	$(LINT)/golangci-lint run $$(grep -rl --include='*.go' --exclude-dir=bin --exclude-dir=node_modules '^//go:build.*!race' . | xargs -n 1 dirname | sort -u)
 	cd tools/release && ../../$(LINT)/golangci-lint run
 	$(ACTIONS)/actionlint -shellcheck= -pyflakes=
 	CI=true go test -vet=off -run '^TestLuacheck$$' ./internal/redisstore/lua
