@@ -95,7 +95,7 @@ func (t *tlsLayer) Read(p []byte) (int, error) {
 	return 0, syscall.EAGAIN
 }
 
-// send is link.write. Once the socket has not accepted all records, no more data is encrypted.
+// send implements link.write. It encrypts no data while the socket has records to accept.
 func (t *tlsLayer) send(pieces [][]byte) (total int, err error) {
 	if len(t.out) > 0 {
 		return 0, nil

@@ -142,7 +142,7 @@ func arriveAsStored(t *testing.T, b *redisstore.HealthStore, n int, message stri
 
 // TestHealthNoticesOfAnEarlierVersion: a replica of an earlier version cannot read a compact notice, and does not take
 // it for another one. It can read one of a few changes, which names the version of the notice that it has missed.
-// What no compact notice can have is sent in a plain one.
+// Deletions, and observations in an unknown form, are sent in plain notices.
 func TestHealthNoticesOfAnEarlierVersion(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s := open()

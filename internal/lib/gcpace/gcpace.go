@@ -10,7 +10,7 @@ import (
 const (
 	tick   = 100 * time.Millisecond
 	often  = 3   // ticks between two frequent collections, at most
-	burst  = 2   // collections in a row that are no more than a burst of work, such as new connections
+	burst  = 2   // frequent collections that a short burst of work may cause, such as new connections
 	rare   = 20  // ticks without a collection after which they are no longer frequent
 	normal = 100 // GOGC of the Go runtime
 	part   = 8   // a change of GOGC below this part of it is not worth a stop of the world

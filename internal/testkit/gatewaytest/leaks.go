@@ -2,9 +2,12 @@ package gatewaytest
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/pprof"
 	"strconv"
 	"strings"
 	"sync"
@@ -49,7 +52,16 @@ var traces struct {
 // labelTraces makes the runtime write the labels of goroutines with their stacks. The profile of goroutines has them as
 // well, but takes four times as long under the race detector.
 var labelTraces = sync.OnceValue(func() error {
-	return os.Setenv("GODEBUG", os.ExpandEnv("$GODEBUG,tracebacklabels=1"))
+	if err := os.Setenv("GODEBUG", os.ExpandEnv("$GODEBUG,tracebacklabels=1")); err != nil {
+		return err
+	}
+	seen := 0
+	const self = "the caller"
+	pprof.Do(context.Background(), pprof.Labels(labelKey, self), func(context.Context) { seen = len(goroutines(self)) })
+	if seen != 1 {
+		return errors.New("the runtime writes no labels of goroutines, so none that are left would be found")
+	}
+	return nil
 })
 
 // goroutines lists the stacks that have a label.
