@@ -31,42 +31,67 @@ func at(admin string) (*grpc.ClientConn, error) {
 	return clienttest.NewConn("passthrough:///"+admin, grpc.WithTransportCredentials(insecure.NewCredentials()))
 }
 
-// hooks receives the notices of denied approvals. It accepts only allowed ones.
+// hooks receives the notices of denied approvals. It does not respond to those that are held, so the gateway soon tries
+// again: after so many rejections it could wait for minutes.
 type hooks struct {
-	mu               sync.Mutex
-	allowed, refused map[string]bool // text in a notice
-	accepted         []string        // bodies
+	mu       sync.Mutex
+	held     map[string]*heldNotice // by text in a notice
+	accepted []string               // bodies
+}
+
+// heldNotice is a notice without a response.
+type heldNotice struct {
+	allowed chan struct{} // closed when it may be accepted
+	came    bool          // it was sent
 }
 
 func (h *hooks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	select {
+	case <-h.receive(string(body)):
+	case <-r.Context().Done():
+	}
+	if r.Context().Err() != nil { // the gateway does not wait any longer
+		return
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for text := range h.refused {
-		if err == nil && strings.Contains(string(body), text) && !h.allowed[text] {
-			h.refused[text] = true
-			w.WriteHeader(http.StatusServiceUnavailable)
-			return
-		}
-	}
 	h.accepted = append(h.accepted, string(body))
 }
 
-// hold rejects notices with a text from now on, and allow accepts them.
+// receive returns a channel that is closed when a notice may be accepted.
+func (h *hooks) receive(body string) <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for text, held := range h.held {
+		if strings.Contains(body, text) {
+			held.came = true
+			return held.allowed
+		}
+	}
+	at := make(chan struct{})
+	close(at)
+	return at
+}
+
+// hold leaves notices with a text without a response from now on, and allow accepts them.
 func (h *hooks) hold(text string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.refused[text] = false
+	h.held[text] = &heldNotice{allowed: make(chan struct{})}
 }
 
 func (h *hooks) allow(text string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.allowed[text] = true
+	close(h.held[text].allowed)
 }
 
-// state returns whether a notice with a text was rejected, and the number of accepted ones.
-func (h *hooks) state(text string) (refused bool, accepted int) {
+// state returns whether a notice with a text that is held was sent, and the number of accepted ones.
+func (h *hooks) state(text string) (came bool, accepted int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, body := range h.accepted {
@@ -74,10 +99,10 @@ func (h *hooks) state(text string) (refused bool, accepted int) {
 			accepted++
 		}
 	}
-	return h.refused[text], accepted
+	return h.held[text].came, accepted
 }
 
-// deniedKept: an approval is denied while the receiver of its notice is unavailable. After the change of version, the
+// deniedKept: an approval is denied while the receiver of its notice does not respond. After the change of version, the
 // history of approvals has it, and the notice is delivered.
 func deniedKept(u *upgrade, w writer) (func(context.Context, string) error, error) {
 	client, closing := u.connectGRPC()
@@ -96,9 +121,9 @@ func deniedKept(u *upgrade, w writer) (func(context.Context, string) error, erro
 	if err != nil {
 		return nil, err
 	}
-	check.Until(w.t, "a notice that is refused", func() (bool, string) {
-		refused, _ := u.hooks.state(id)
-		return refused, ""
+	check.Until(w.t, "a notice that is held", func() (bool, string) {
+		came, _ := u.hooks.state(id)
+		return came, ""
 	})
 	return func(ctx context.Context, admin string) error {
 		conn, err := at(admin)

@@ -123,7 +123,7 @@ func startUpgrade(t *testing.T) *upgrade {
 	var entry, approver string
 	u.key, entry = newKey(", scopes: [invoke, read], asserts: [user]}")
 	u.approver, approver = newKey(", scopes: [approve]}")
-	u.hooks = &hooks{allowed: map[string]bool{}, refused: map[string]bool{}}
+	u.hooks = &hooks{held: map[string]*heldNotice{}}
 	server := httptest.NewServer(u.hooks)
 	t.Cleanup(server.Close)
 	u.lists("at first")
