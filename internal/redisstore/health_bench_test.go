@@ -112,15 +112,17 @@ func votes(n int) []health.Report {
 	return reports
 }
 
+// benchPost measures publications with their notices. These are paced, so a notice may have the changes of several
+// publications.
 func benchPost(b *testing.B, atOnce, n, watchers int) {
-	var received atomic.Int64
-	published := int64(0)
+	seen := make([]atomic.Uint64, watchers) // the version of the last notice that each watcher received
+	var board *redisstore.HealthStore
 	onServer(b, func(open func() *redisstore.HealthStore) func(int) error {
 		var ready, watching sync.WaitGroup
 		ctx, stop := context.WithCancel(context.Background())
 		b.Cleanup(watching.Wait)
 		b.Cleanup(stop)
-		for range watchers {
+		for i := range watchers {
 			board := open()
 			ready.Add(1)
 			watching.Go(func() {
@@ -129,14 +131,14 @@ func benchPost(b *testing.B, atOnce, n, watchers int) {
 						ready.Done()
 						return
 					}
-					received.Add(1)
+					seen[i].Store(n.Version)
 				})
 			})
 		}
 		ready.Wait()
-		board, reports := open(), votes(n)
+		board = open()
+		reports := votes(n)
 		return func(int) error {
-			published += int64(atOnce)
 			errs := make(chan error, atOnce)
 			for range atOnce {
 				go func() {
@@ -150,11 +152,24 @@ func benchPost(b *testing.B, atOnce, n, watchers int) {
 			}
 			return err
 		}
-	}, func() {
-		for received.Load() < published*int64(watchers) {
-			<-time.After(time.Millisecond)
+	}, func() { receive(b, board, seen) })
+}
+
+// receive waits until all watchers have received the last notice. Each read sends a notice that has waited long enough.
+func receive(b *testing.B, board *redisstore.HealthStore, seen []atomic.Uint64) {
+	b.Helper()
+	for {
+		shard, err := board.Shard(b.Context(), health.ShardOf("capability-1000"), false)
+		check.Must(b, err)
+		late := false
+		for i := range seen {
+			late = late || seen[i].Load() < shard.Version
 		}
-	})
+		if shard.Wait == 0 && !late {
+			return
+		}
+		<-time.After(max(shard.Wait, time.Millisecond))
+	}
 }
 
 func benchPage(b *testing.B, n int, whole bool) {
