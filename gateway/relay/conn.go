@@ -80,6 +80,7 @@ type conn struct {
 	replaceAt  int64 // start of the drain, then the end of the remaining calls; 0 means never
 	draining   bool  // no new streams, because GOAWAY was sent or received
 	ending     bool  // input is ignored; the connection is closed once the output is written
+	failed     bool  // the link cannot write; the input is read to its end, see outputFailed
 	closed     bool
 	left       bool // removed from its pool
 

@@ -17,7 +17,7 @@ func (c *conn) flush() {
 		iov := c.out.pieces(c.sh.iov[:0])
 		n, err := c.link.write(iov)
 		if err != nil {
-			c.lost(fmt.Errorf("write: %w", err))
+			c.outputFailed(fmt.Errorf("write: %w", err))
 			return
 		}
 		c.traffic.add(c.sh.now, n)
@@ -26,8 +26,7 @@ func (c *conn) flush() {
 		clear(iov)
 		c.sh.iov = iov[:0]
 		c.blocked = c.out.size > 0
-		c.unsent = cap(c.out.buf) + c.link.holds()
-		c.recount()
+		c.chargeOutput()
 	}
 	if c.blocked {
 		c.stalled = c.stalled || c.clogged()
@@ -42,6 +41,23 @@ func (c *conn) flush() {
 		c.pool.dispatch()
 	}
 	c.closeIfDone()
+}
+
+// outputFailed handles a failure of the link to write. A backend may have responded before it closed the connection, so
+// its input is read to the end, for at most lingerTime. Nothing more is written.
+func (c *conn) outputFailed(err error) {
+	switch {
+	case c.failed:
+	case c.pool == nil, c.ending, c.streams.count == 0:
+		c.lost(err)
+	default:
+		c.failed, c.blocked, c.draining, c.since = true, true, true, c.sh.now
+		c.sh.buffers.put(c.out.buf)
+		c.out = output{}
+		c.chargeOutput()
+		c.pool.gone(c, err)
+		c.setTimer()
+	}
 }
 
 // relieve writes before the end of the turn if the turn has produced much output, and pauses the input of a client
@@ -63,7 +79,7 @@ func (c *conn) clogged() bool {
 
 // writable is called by the link once it can accept more output.
 func (c *conn) writable() {
-	if c.closed {
+	if c.closed || c.failed {
 		return
 	}
 	c.blocked = false
@@ -214,13 +230,15 @@ func (c *conn) onDrainPing(p []byte) {
 	}
 }
 
-// lingerTime is the time that the peer has to read the last output.
+// lingerTime is the time that the peer has to read the last output, and that its last input takes at most.
 const lingerTime = int64(time.Second)
 
 // startClock starts the time that the peer has to finish what it has started.
 func (c *conn) startClock() {
-	c.since = c.sh.now
-	c.setTimer()
+	if !c.failed {
+		c.since = c.sh.now
+		c.setTimer()
+	}
 }
 
 // unfinished reports whether the peer has started something that it must finish in time: its preface, a header block,
@@ -241,7 +259,7 @@ func (c *conn) setTimer() {
 	switch {
 	case c.closed:
 		return
-	case c.ending:
+	case c.ending, c.failed:
 		when = c.since + lingerTime
 	case c.unfinished():
 		when = c.since + c.setupTimeout()
@@ -278,7 +296,7 @@ func (c *conn) expire() {
 		c.replace()
 	}
 	switch {
-	case c.ending:
+	case c.ending, c.failed:
 		if now-c.since >= lingerTime {
 			c.lost(ErrClosed)
 			return

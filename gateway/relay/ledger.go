@@ -247,6 +247,16 @@ func (c *conn) recount() {
 	})
 }
 
+// chargeOutput charges the output that the link has accepted but not written, and that which it did not accept. Output
+// of the current turn is not charged: the link has not been asked yet.
+func (c *conn) chargeOutput() {
+	c.unsent = c.link.holds()
+	if c.blocked {
+		c.unsent += cap(c.out.buf)
+	}
+	c.recount()
+}
+
 // forgetInput drops the input of a connection that ends.
 func (c *conn) forgetInput() {
 	for _, b := range []*[]byte{&c.partial, &c.block.buf, &c.backlog} {

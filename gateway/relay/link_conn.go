@@ -141,7 +141,7 @@ func (l *connLink) writeAll() {
 				break
 			}
 			if _, err := l.nc.Write(buf); err != nil {
-				sh.lose(l.c, err)
+				sh.failOutput(l.c, err)
 			}
 		}
 	}
@@ -157,8 +157,7 @@ func (l *connLink) fetch(written []byte) (pending []byte, ending, closed bool) {
 	pending, l.pending = l.pending, nil
 	l.writing = cap(pending)
 	if !l.c.closed {
-		l.c.unsent = cap(l.c.out.buf) + l.writing
-		l.c.recount()
+		l.c.chargeOutput()
 	}
 	ending, closed = l.ending, l.closed
 	if l.full && !closed {
@@ -166,6 +165,13 @@ func (l *connLink) fetch(written []byte) (pending []byte, ending, closed bool) {
 		l.c.writable()
 	}
 	return pending, ending, closed
+}
+
+// failOutput handles a failed write to a connection.
+func (sh *shard) failOutput(c *conn, err error) {
+	sh.enter()
+	defer sh.leave()
+	c.outputFailed(err)
 }
 
 // lose ends a connection whose socket has ended.

@@ -63,7 +63,7 @@ func (t *tlsLayer) receive(p []byte) (n int, err error) {
 	var failed error
 	if len(t.out) > 0 {
 		if _, failed = t.flush(); failed == nil {
-			t.charge()
+			t.link.c.chargeOutput()
 		}
 	}
 	switch {
@@ -211,22 +211,14 @@ func (t *tlsLayer) writable() (done bool) {
 	}
 	done, err := t.flush()
 	if err != nil {
-		t.link.read() // what the peer has sent before it closed the connection
-		c.lost(err)
+		c.outputFailed(err)
 		return false
 	}
-	t.charge()
+	c.chargeOutput()
 	if done && t.last {
 		_ = t.link.nc.CloseWrite()
 	}
 	return done
-}
-
-// charge charges the records to the connection.
-func (t *tlsLayer) charge() {
-	c := t.link.c
-	c.unsent = cap(c.out.buf) + cap(t.out)
-	c.recount()
 }
 
 // finish ends the output with an alert. It returns true if all records were written.

@@ -36,6 +36,7 @@ type fakeLink struct {
 	waiting  bool // the conn waits for writable to be called
 	finished bool
 	closed   bool
+	failure  error // of all writes; nil means none
 }
 
 func (l *fakeLink) holds() int { return 0 }
@@ -43,6 +44,9 @@ func (l *fakeLink) holds() int { return 0 }
 func (l *fakeLink) write(pieces [][]byte) (int, error) {
 	if l.closed {
 		return 0, errors.New("written to after close")
+	}
+	if l.failure != nil {
+		return 0, l.failure
 	}
 	total := 0
 	for _, p := range pieces {

@@ -33,7 +33,10 @@ func (w *relayed) rawBackend(t testing.TB) rawBackend {
 }
 
 // rawPeer is one of the relay's connections to a rawBackend.
-type rawPeer struct{ *rawhttp2.Conn }
+type rawPeer struct {
+	*rawhttp2.Conn
+	socket *net.TCPConn
+}
 
 func (b rawBackend) accept(t testing.TB, settings ...rawhttp2.Setting) rawPeer {
 	t.Helper()
@@ -45,7 +48,7 @@ func (b rawBackend) accept(t testing.TB, settings ...rawhttp2.Setting) rawPeer {
 	check.Cleanup(t, func() { _ = nc.Close() })
 	c := rawhttp2.New(nc)
 	check.Must(t, c.Welcome(settings...))
-	return rawPeer{c}
+	return rawPeer{c, nc.(*net.TCPConn)}
 }
 
 // head waits for the next request and returns its stream.

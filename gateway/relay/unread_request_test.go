@@ -1,7 +1,9 @@
 package relay_test
 
 import (
+	"bytes"
 	"errors"
+	"io"
 	"net/http"
 	"testing"
 
@@ -70,4 +72,38 @@ func TestLinger(t *testing.T) {
 			t.Errorf("%d, %v", code, err)
 		}
 	})
+}
+
+// TestResponseBeforeAReset: a response arrives whole although its backend closes the connection while the client still
+// sends. The kernel resets it then, and the relay may notice that when it writes, before it has read the response.
+func TestResponseBeforeAReset(t *testing.T) {
+	t.Parallel()
+	const rounds = 25
+	lost := 0
+	for range rounds {
+		w := newRelayed(t, relay.Config{})
+		raw := w.rawBackend(t)
+		s := stream(w.ctx, t, w.cc, "Echo")
+		check.Must(t, send(s, pattern(0, 100)))
+		p := raw.accept(t)
+		id := p.head(t)
+		stopped := make(chan struct{})
+		go func() {
+			defer close(stopped)
+			for send(s, pattern(1, 100)) == nil {
+			}
+		}()
+		p.reply(t, id, rawhttp2.Message(pattern(2, 1000)))
+		check.Must(t, p.socket.SetLinger(0))
+		check.Must(t, p.Close())
+		got, err := recv(s)
+		if _, end := recv(s); err != nil || !bytes.Equal(got, pattern(2, 1000)) || !errors.Is(end, io.EOF) {
+			t.Logf("%d bytes, %v, %v", len(got), err, end)
+			lost++
+		}
+		check.Received(t, stopped, "the end of the upload")
+	}
+	if lost > 0 {
+		t.Errorf("%d of %d responses were lost", lost, rounds)
+	}
 }
