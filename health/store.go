@@ -62,7 +62,7 @@ type Members struct {
 // Member is one live replica.
 type Member struct {
 	Replica string
-	Age     time.Duration // since its last heartbeat
+	Age     time.Duration // since its last heartbeat, or the longest that it may be: Heartbeat.Dead
 	Digest  Digest
 }
 

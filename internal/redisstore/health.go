@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -18,6 +19,7 @@ type HealthStore struct {
 	client
 	epoch string       // for a membership without one
 	live  atomic.Int64 // replicas at the last heartbeat
+	roll  roll
 }
 
 // Health returns the membership and the observations of all replicas.
@@ -36,7 +38,7 @@ var (
 )
 
 func (b *HealthStore) membershipKeys() []string {
-	return b.keys(nil, "{health}:roll", "{health}:digests", "{health}:epoch")
+	return b.keys(nil, "{health}:roll", "{health}:digests", "{health}:epoch", "{health}:version")
 }
 
 func (b *HealthStore) shardKeys(n int) []string {
@@ -44,15 +46,55 @@ func (b *HealthStore) shardKeys(n int) []string {
 	return b.keys([]string{number}, "{health:N}:page", "{health:N}:waiting", "{health:N}:paid")
 }
 
-// Heartbeat implements health.Membership.
+// roll is the list of live replicas as it was read last.
+type roll struct {
+	epoch, version string
+	beats          int             // heartbeats since
+	members        []health.Member // not changed; the age is the longest that a live replica has
+}
+
+// relist is the number of heartbeats after which a replica reads the list even if its version is the same: an earlier
+// gateway does not change the version with its digest.
+const relist = 10
+
+// Heartbeat implements health.Membership. It reads the list of replicas only when that has changed, and must not be
+// called concurrently.
 func (b *HealthStore) Heartbeat(ctx context.Context, heartbeat health.Heartbeat) (health.Members, error) {
 	keys := b.membershipKeys()
 	r := b.read(ctx, heartbeatScript, keys, heartbeat.Replica, encodeDigest(heartbeat.Digest),
 		heartbeat.Dead.Milliseconds(), b.epoch, shardTTL.Milliseconds())
 	m := health.Members{Epoch: r.text(), Now: r.int()}
+	version := r.text()
 	if err := r.end(); err != nil {
 		return health.Members{}, err
 	}
+	if b.roll.beats++; b.roll.epoch == m.Epoch && b.roll.version == version && b.roll.beats < relist {
+		m.Members = b.roll.members
+		return m, nil
+	}
+	lines, err := b.roster(ctx, keys, m.Epoch)
+	if err != nil {
+		return health.Members{}, err
+	}
+	m.Members = make([]health.Member, 0, len(lines))
+	for _, line := range lines {
+		member, ok := decodeMember(line, m.Now)
+		if !ok {
+			b.malformed(keys[1])
+			continue
+		}
+		m.Members = append(m.Members, member)
+	}
+	b.roll = roll{epoch: m.Epoch, version: version, members: slices.Clone(m.Members)}
+	for i := range b.roll.members {
+		b.roll.members[i].Age = heartbeat.Dead
+	}
+	b.live.Store(int64(len(m.Members)))
+	return m, nil
+}
+
+// roster reads the lines of all live replicas.
+func (b *HealthStore) roster(ctx context.Context, keys []string, of string) ([]string, error) {
 	var epoch *redis.StringCmd
 	var lines *redis.StringSliceCmd
 	err := b.do(ctx, func(ctx context.Context, r redis.Cmdable) error {
@@ -64,21 +106,11 @@ func (b *HealthStore) Heartbeat(ctx context.Context, heartbeat health.Heartbeat)
 	})
 	switch {
 	case err != nil:
-		return health.Members{}, err
-	case epoch.Val() != m.Epoch: // the data was lost meanwhile: these are not the members of m.Epoch
-		return health.Members{}, errEpochChanged
+		return nil, err
+	case epoch.Val() != of: // the data was lost meanwhile: these are not the members of that epoch
+		return nil, errEpochChanged
 	}
-	m.Members = make([]health.Member, 0, len(lines.Val()))
-	for _, line := range lines.Val() {
-		member, ok := decodeMember(line, m.Now)
-		if !ok {
-			b.malformed(keys[1])
-			continue
-		}
-		m.Members = append(m.Members, member)
-	}
-	b.live.Store(int64(len(m.Members)))
-	return m, nil
+	return lines.Val(), nil
 }
 
 var errEpochChanged = errors.New("health: Redis lost its data during the heartbeat")
