@@ -148,9 +148,9 @@ func (c *clientEnd) open() {
 	c.shorten()
 	s := sh.newStream()
 	c.stream = s
-	s.open(c, c.request.Peer, 0, cfg.HTTP2.StreamWindow, c.head(), false)
+	s.open(c, 0, cfg.HTTP2.StreamWindow, c.head(), false)
 	if p := c.request.Parent.end; p != nil && p.group != nil {
-		s.chargeTo(p.group)
+		s.payer = p.group
 	}
 	if int(s.headSize) > cfg.HTTP2.MaxHeaderList || !s.checkRequest() || !s.grpc {
 		s.result.Code = codeInternal
@@ -324,9 +324,11 @@ func (c *clientEnd) relieve() bool { return true }
 
 func (c *clientEnd) overBuffer() bool { return false }
 
+func (c *clientEnd) remote() *Peer { return c.request.Peer }
+
 // ledger implements downstream. The account is requested when the first byte is charged.
 func (c *clientEnd) ledger() *ledger {
-	if account := c.sh.relay.cfg.Memory.Client; account != nil && c.ungrouped.account == nil {
+	if account := c.sh.relay.cfg.Memory.Client; account != nil && c.ungrouped.step == 0 {
 		c.ungrouped = ledger{account: account(c.request.Peer), step: connStep}
 	}
 	return &c.ungrouped

@@ -163,8 +163,8 @@ func (c *conn) onWindowUpdate(fh frameHeader, p []byte) *connError {
 		h.stream.broken(h, errFlowControl)
 		return nil
 	}
-	if h == &h.stream.up {
-		h.stream.accepted = true
+	if s := h.stream; h == &s.up && s.requestHead != nil {
+		s.accepted = true
 	}
 	h.stream.pump(h)
 	return nil

@@ -38,6 +38,8 @@ func (c *conn) state() *peerState { return &c.peerState }
 
 func (c *conn) overBuffer() bool { return c.held > c.sh.relay.cfg.Memory.MaxConnBuffered }
 
+func (c *conn) remote() *Peer { return c.peer }
+
 func (c *conn) ledger() *ledger { return &c.ungrouped }
 
 func (c *conn) setGroup(g *Group) {

@@ -121,7 +121,7 @@ func (c *conn) onRequest(id uint32, list *hpack.List, end, tooLong bool) *connEr
 		return nil
 	}
 	s := c.sh.newStream()
-	s.open(c, c.peer, id, c.peerWindow, c.sh.keepScratch(), end)
+	s.open(c, id, c.peerWindow, c.sh.keepScratch(), end)
 	if tooLong {
 		c.guard.addReset()
 		s.checkRequest() // of the part that fits: its method

@@ -48,7 +48,7 @@ func (h *half) flows(n int) bool {
 	}
 	c, ok := to.transport.(*conn)
 	return ok && s.phase == forwarded && !s.lingers && !h.gotEnd && h.length < 0 && n <= int(h.recvWin) && !c.blocked &&
-		to.queue.buf == nil && n <= c.room(to)
+		to.queue == nil && n <= c.room(to)
 }
 
 // passFrame forwards a frame for which flows is true. It returns false if the stream was ended instead.

@@ -158,7 +158,7 @@ func (s *Stream) Join(g *Group) (behind time.Duration) {
 	s.moved(int(s.result.BytesIn))
 	if g.nanos.Load() != 0 {
 		s.limits().group = g
-		s.limit.in.arrived(len(s.up.queue.buf))
+		s.limit.in.arrived(len(s.up.queue.bytes()))
 		behind = time.Duration(g.due.Load() - s.sh.now)
 	}
 	return behind

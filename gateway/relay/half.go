@@ -9,15 +9,12 @@ type half struct {
 	gotEnd     bool       // END_STREAM received
 	sentEnd    bool       // END_STREAM sent
 	queueEnd   bool       // END_STREAM follows the queue
-	listed     bool       // in conn.waiting
 	sendWin    int        // what we may send to this side
 	recvWin    int32      // what this side may still send us
 	uncredited int32      // received and forwarded, but not yet replenished
 	got        int64
-	length     int64 // content-length, or -1
-	queue      queue // bytes to this side
-	prev       *half // in conn.waiting
-	next       *half
+	length     int64  // content-length, or -1
+	queue      *queue // to this side; nil means empty
 }
 
 // transport connects one side of streams, such as an HTTP/2 connection. Its methods are called with the shard locked.
@@ -58,12 +55,14 @@ type peerState struct {
 
 // downstream has the additional methods of a client-side transport.
 type downstream interface {
+	// remote returns the client, for Stream.Peer.
+	remote() *Peer
 	// relieve writes before the end of the turn if the turn has produced much output. The stream may have ended then.
 	// It returns false if too much is pending for another response's headers.
 	relieve() bool
 	// overBuffer reports whether its streams hold more than allowed.
 	overBuffer() bool
-	// ledger returns the ledger of streams without a group.
+	// ledger returns the ledger of streams that no group pays for. It is the same for the lifetime of a stream.
 	ledger() *ledger
 	// setGroup charges the transport itself to a group.
 	setGroup(g *Group)

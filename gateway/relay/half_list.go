@@ -1,17 +1,18 @@
 package relay
 
-// halfList is a queue of halves that wait for their connection.
+// halfList is a list of halves that wait for their connection. It is linked through their queues.
 type halfList struct {
 	first, last *half
 }
 
 func (l *halfList) push(h *half) {
-	if h.listed {
+	q := h.needQueue()
+	if q.listed {
 		return
 	}
-	h.listed, h.prev = true, l.last
+	q.listed, q.prev = true, l.last
 	if l.last != nil {
-		l.last.next = h
+		l.last.queue.next = h
 	} else {
 		l.first = h
 	}
@@ -19,18 +20,20 @@ func (l *halfList) push(h *half) {
 }
 
 func (l *halfList) remove(h *half) {
-	if !h.listed {
+	q := h.queue
+	if !q.isListed() {
 		return
 	}
-	if h.prev != nil {
-		h.prev.next = h.next
+	if q.prev != nil {
+		q.prev.queue.next = q.next
 	} else {
-		l.first = h.next
+		l.first = q.next
 	}
-	if h.next != nil {
-		h.next.prev = h.prev
+	if q.next != nil {
+		q.next.queue.prev = q.prev
 	} else {
-		l.last = h.prev
+		l.last = q.prev
 	}
-	h.listed, h.prev, h.next = false, nil, nil
+	q.listed, q.prev, q.next = false, nil, nil
+	h.freeQueue()
 }

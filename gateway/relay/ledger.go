@@ -150,18 +150,18 @@ func (u *Upstream) cost() int64 {
 // Charge charges the stream's memory to a group instead of the client of its connection. It returns false if there is
 // no room; the stream must then be refused. It may be called once, before Forward; Config.Web may call it.
 func (s *Stream) Charge(g *Group) bool {
-	if s.ledger != nil {
-		s.ledger.add(-s.charged)
-		s.charged = 0
-	}
-	s.chargeTo(g)
+	s.uncharge()
+	s.payer = g
 	s.client.setGroup(g)
-	return s.recount()
+	return s.charge()
 }
 
-// chargeTo charges the stream to the group from now on.
-func (s *Stream) chargeTo(g *Group) {
-	s.charges, s.ledger = g, &g.shards[s.sh.index].ledger
+// ledger returns the ledger that the stream is charged to.
+func (s *Stream) ledger() *ledger {
+	if s.payer != nil {
+		return &s.payer.shards[s.sh.index].ledger
+	}
+	return s.client.ledger()
 }
 
 // chargeClient charges the stream to the client of its connection, unless it belongs to a group. If there is no room,
@@ -170,32 +170,30 @@ func (s *Stream) chargeClient() bool {
 	if s.phase == over {
 		return true
 	}
-	if s.ledger == nil {
-		s.ledger = s.client.ledger()
-	}
-	if s.recount() {
+	if s.charge() {
 		return true
 	}
 	s.fail(AccountExceeded)
 	return false
 }
 
-// recount updates the stream's charge. It returns false without a change if there is no room.
-func (s *Stream) recount() bool {
-	if s.ledger == nil {
-		return true
-	}
-	n := int64(streamCost + int(s.headSize) + int(s.inside) + cap(s.up.queue.buf) + cap(s.down.queue.buf))
+// recount updates the charge of a stream that is charged already. It returns false without a change if there is no
+// room.
+func (s *Stream) recount() bool { return s.charged == 0 || s.charge() }
+
+// charge is recount, and begins to charge the stream.
+func (s *Stream) charge() bool {
+	n := int64(streamCost + int(s.headSize) + int(s.inside) + s.up.queue.size() + s.down.queue.size())
 	if !s.grpc {
 		n += int64(s.handlerBytes() + (accept.HeaderCopies-1)*s.headSize)
 	}
-	if n == s.charged {
+	if n == int64(s.charged) {
 		return true
 	}
-	if !s.ledger.add(n - s.charged) {
+	if !s.ledger().add(n - int64(s.charged)) {
 		return false
 	}
-	s.charged = n
+	s.charged = int32(n)
 	return true
 }
 
@@ -209,10 +207,18 @@ func (s *Stream) handlerBytes() int32 {
 
 // release releases the stream's whole charge.
 func (s *Stream) release() {
-	if l := s.ledger; l != nil {
-		l.add(-s.charged)
-		s.ledger, s.charges, s.charged = nil, nil, 0
+	if s.charged != 0 {
+		l := s.ledger()
+		s.uncharge()
 		s.sh.cool(l)
+	}
+	s.payer = nil
+}
+
+func (s *Stream) uncharge() {
+	if s.charged != 0 {
+		s.ledger().add(-int64(s.charged))
+		s.charged = 0
 	}
 }
 

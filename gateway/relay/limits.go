@@ -13,7 +13,7 @@ func (s *Stream) Limit(l Limits) {
 		return
 	}
 	m := &s.limits().in
-	s.walk(m, s.up.queue.buf)
+	s.walk(m, s.up.queue.bytes())
 	s.limit.Limits = l
 	if l.Bytes > 0 && m.bytes > l.Bytes || l.Messages > 0 && m.messages > l.Messages {
 		gen := s.gen
@@ -184,7 +184,7 @@ func (s *Stream) sendKept() {
 	n := int(m.keeps)
 	m.keeps = 0
 	s.result.BytesOut += int64(n)
-	s.down.queue.append(&s.sh.buffers, m.kept[:n], false)
+	s.down.enqueue(m.kept[:n], false)
 	s.account(n)
 	s.recount()
 	s.pump(&s.down)

@@ -35,16 +35,16 @@ type localEnd struct {
 	readable, writable chan struct{} // signal the user
 
 	mu      sync.Mutex
-	in      queue  // to the user; only the shard grows and drops it
-	inEnd   bool   // nothing follows in
-	tooMuch bool   // a message that is too long follows in; the user is notified
-	taken   int    // bytes that the user has taken from in since the last exchange
-	out     []byte // from the user, see put
-	spare   []byte // previous out, to which the shard may still refer
-	credit  int    // bytes that out may still accept
-	outEnd  bool   // nothing follows out
-	holds   bool   // out must not be sent yet, because the response has no headers
-	shut    bool   // the stream has ended, and further messages are lost
+	in      byteQueue // to the user; only the shard grows and drops it
+	inEnd   bool      // nothing follows in
+	tooMuch bool      // a message that is too long follows in; the user is notified
+	taken   int       // bytes that the user has taken from in since the last exchange
+	out     []byte    // from the user, see put
+	spare   []byte    // previous out, to which the shard may still refer
+	credit  int       // bytes that out may still accept
+	outEnd  bool      // nothing follows out
+	holds   bool      // out must not be sent yet, because the response has no headers
+	shut    bool      // the stream has ended, and further messages are lost
 }
 
 // localOwner is implemented by local downstreams and local upstreams.
@@ -303,7 +303,7 @@ func (e *localEnd) exchange() (out []byte, end bool, taken int, drained []byte) 
 	}
 	taken, e.taken = e.taken, 0
 	if e.in.len() == 0 && !e.unary {
-		drained, e.in = e.in.buf, queue{}
+		drained, e.in = e.in.buf, byteQueue{}
 	}
 	return out, end, taken, drained
 }

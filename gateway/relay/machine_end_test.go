@@ -277,18 +277,19 @@ func (m *machine) balance() {
 			s := h.stream
 			waits := s.down.queue.len()
 			if h == &s.down {
-				waits = s.up.queue.len() - s.early
+				waits = s.up.queue.len() - int(s.early)
 				held += int64(s.down.queue.len() + s.up.queue.len() + int(s.headSize) + int(s.inside))
 				if s.replay {
-					held += int64(s.up.queue.off)
+					held += int64(s.up.queue.past())
 				}
 			}
 			if s.lingers && s.requestHead != nil {
 				m.t.Fatal("a stream that waits for the end of its request holds headers, and nobody is charged for " +
 					"them")
 			}
-			if want := int64(streamCost + int(s.headSize) + int(s.inside) + cap(s.down.queue.buf) +
-				cap(s.up.queue.buf)); s.grpc && s.ledger != nil && s.charged != want && !m.lenient {
+			if want := int64(streamCost + int(s.headSize) + int(s.inside) + s.down.queue.size() +
+				s.up.queue.size()); s.grpc && (s.charged != 0 || s.phase == forwarded) &&
+				int64(s.charged) != want && !m.lenient {
 				m.t.Fatalf("%d bytes are charged, not %d", s.charged, want)
 			}
 			if c.body.half == h {
@@ -307,7 +308,10 @@ func (m *machine) balance() {
 					m.t.Fatalf("client %v: nobody will give %d bytes of window back", c.pool == nil, h.uncredited)
 				}
 			}
-			if blocked := h.queue.len() > 0 && h.sendWin > 0 && s.phase >= forwarded; blocked && !h.listed {
+			if q := h.queue; q != nil && q.buf == nil && q.trailers == nil && !q.listed {
+				m.t.Fatalf("client %v: a half holds an empty queue", c.pool == nil)
+			}
+			if blocked := h.queue.len() > 0 && h.sendWin > 0 && s.phase >= forwarded; blocked && !h.queue.isListed() {
 				m.t.Fatalf("client %v: %d bytes wait for nothing", c.pool == nil, h.queue.len())
 			}
 		})

@@ -226,9 +226,9 @@ func (s *Stream) abandon() {
 	if s.group != nil {
 		s.group.shards[s.sh.index].reset()
 	}
-	if s.ledger != nil { // the ledger is dropped with all streams
-		s.ledger.forget()
-		s.ledger, s.charges, s.charged = nil, nil, 0
+	if s.charged != 0 { // the ledger is dropped with all streams
+		s.ledger().forget()
+		s.payer, s.charged = nil, 0
 	}
 	if report {
 		s.callDone()

@@ -18,7 +18,7 @@ func (s *Stream) checkRequest() bool {
 	authorityAt, hostAt := -1, -1
 	for i := range s.head.Fields {
 		f := &s.head.Fields[i]
-		if f.Tag&tagBad != 0 || f.Tag&tagNoHost != 0 && !s.peer.OnSocket() {
+		if f.Tag&tagBad != 0 || f.Tag&tagNoHost != 0 && !s.Peer().OnSocket() {
 			return false
 		}
 		name := f.Tag & nameMask
@@ -71,16 +71,16 @@ func (s *Stream) setAuthority(at, hostAt int) bool {
 	host := ""
 	if hostAt >= 0 {
 		f := &s.head.Fields[hostAt]
-		if host = s.peer.Authority(f.Value); host != f.Value {
+		if host = s.Peer().Authority(f.Value); host != f.Value {
 			*f = s.sh.consts.host
 		}
 	}
 	if at < 0 {
-		s.authority = s.peer.Authority(host)
+		s.authority = s.Peer().Authority(host)
 		s.head.Fields = slices.Insert(s.head.Fields, 0, s.sh.interner.Intern(":authority", s.authority))
 		return true
 	}
-	if sent := s.authority; s.peer.Authority(sent) != sent {
+	if sent := s.authority; s.Peer().Authority(sent) != sent {
 		s.authority, s.head.Fields[at] = accept.DefaultAuthority, s.sh.consts.authority
 	}
 	return hostAt < 0 || host == s.authority // otherwise a request could be routed by one and served by the other

@@ -18,6 +18,10 @@ type requestHead struct {
 	latest    int64   // latest deadline; 0 means none
 	messageBy int64   // deadline of the first message
 	sentAt    int64   // time of the last request to an upstream, on the shard's clock
+	proto     bool    // content-type is application/grpc or application/grpc+proto
+	accepted  bool    // the upstream has replenished the window of the request
+	doubts    bool    // REFUSED_STREAM from the upstream does not prove that the call did not start
+	alone     bool    // only one message is allowed
 }
 
 // commonEdits is the number of header edits that suffices for most requests.
@@ -132,7 +136,7 @@ func (s *Stream) Repeated() string {
 }
 
 // Proto reports whether content-type is exactly application/grpc or application/grpc+proto.
-func (s *Stream) Proto() bool { return s.proto }
+func (s *Stream) Proto() bool { return s.requestHead != nil && s.proto }
 
 // SetHeader sets a header for the upstream, in place of the client's. The last change of a header applies.
 func (s *Stream) SetHeader(name, value string) { s.edit(edit{name: name, value: value}) }

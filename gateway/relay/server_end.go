@@ -77,7 +77,7 @@ type answer struct {
 func (e *serverEnd) serve(s *Stream) {
 	r := s.sh.relay
 	e.init(e, s.sh, r.cfg.HTTP2.MaxFirstMessage)
-	e.peer, e.value, e.deadline, e.group = s.peer, s.Value, s.deadline, s.charges
+	e.peer, e.value, e.deadline, e.group = s.Peer(), s.Value, s.deadline, s.payer
 	e.parent.users, e.holds = 1, true
 	e.ctx, e.cancel = e.context()
 }

@@ -56,6 +56,7 @@ type shard struct {
 	requests []*requestHead
 	streams  []*Stream  // unused
 	limiters []*limiter // unused
+	queues   []*queue   // unused
 	warm     [warmLedgers]*ledger
 	nextWarm int
 	buffered int64 // bytes in the streams' queues, and in headers of unanswered requests
@@ -84,7 +85,7 @@ func (sh *shard) fresh() {
 	sh.consts = newConstFields(sh.interner)
 	sh.buffers, sh.lists, sh.streams, sh.limiters, sh.buffered = bufferPool{most: sh.relay.cfg.Memory.MaxKept}, nil,
 		nil, nil, 0
-	sh.requests = nil
+	sh.requests, sh.queues = nil, nil
 	for i, l := range sh.warm {
 		if sh.warm[i] = nil; l != nil {
 			l.forget()

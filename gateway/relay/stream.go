@@ -13,7 +13,6 @@ type Stream struct {
 	Value any
 
 	sh           *shard
-	peer         *Peer
 	client       downstream // transport of down
 	down, up     half       // the client's side and the upstream's
 	parking      *parking   // nil until the stream is parked
@@ -21,32 +20,25 @@ type Stream struct {
 
 	gen       uint32 // number of calls that this Stream has served
 	phase     phase
-	grpc      bool        // content-type is application/grpc
-	proto     bool        // content-type is application/grpc or application/grpc+proto
-	announced bool        // the Handler was called, and Done is due
-	lingers   bool        // the response is complete, and the client still sends
-	reporting bool        // in shard.ended
-	started   bool        // response headers were received from the upstream
-	replay    bool        // the request is complete in up.queue
-	accepted  bool        // the upstream has replenished the window of the request
-	doubts    bool        // REFUSED_STREAM from the upstream does not prove that the call did not start
-	alone     bool        // only one message is allowed
-	whole     bool        // the only message was delivered
-	trailers  *hpack.List // follow down.queue
-	follow    *hpack.List // trailers of the request, which follow up.queue
+	grpc      bool  // content-type is application/grpc
+	announced bool  // the Handler was called, and Done is due
+	lingers   bool  // the response is complete, and the client still sends
+	reporting bool  // in shard.ended
+	started   bool  // response headers were received from the upstream
+	replay    bool  // the request is complete in up.queue
+	whole     bool  // the only message was delivered
+	headSize  int32 // bytes of head counted for the connection and the shard
 	tap       Tap
 	group     *Group
-	ledger    *ledger  // of its held bytes; nil means not charged yet
-	charges   *Group   // group of the ledger; nil means the client's
-	charged   int64    // to the ledger
+	payer     *Group   // pays for its memory; nil means the client's account
 	limit     *limiter // nil means nothing is counted
-	headSize  int32    // bytes of head counted for the connection and the shard
 	lasting   int32    // cost of a response that outlives its http.Handler; 0 means that it does not
 	inside    int32    // bytes in buffers of local ends
 	held      int32    // bytes in the queues and local ends, as counted for the connection and the shard
-	early     int      // bytes in up.queue that were already replenished for the client
+	charged   int32    // to the ledger; 0 means that the stream is not charged yet
+	early     int32    // bytes in up.queue that were already replenished for the client
+	unread    int32    // bytes that a lingering stream may receive before it is reset
 	deadline  int64
-	readLimit int64 // of down.got, at which a lingering stream is reset
 	timer     timer
 	began     time.Duration // start, since relay.epoch
 	result    outcome
@@ -95,7 +87,7 @@ func (s *Stream) Sent() bool { return s.phase == forwarded }
 func (s *Stream) ResetCode() uint32 { return s.result.Code }
 
 // Peer returns the client of the stream's connection. It must not be changed.
-func (s *Stream) Peer() *Peer { return s.peer }
+func (s *Stream) Peer() *Peer { return s.client.remote() }
 
 // Shard returns the index of the lock under which the Handler is called for this stream, from 0.
 func (s *Stream) Shard() int { return s.sh.index }
@@ -140,7 +132,11 @@ func (s *Stream) Left() time.Duration {
 
 // DoubtRefusals declares that the upstream may send REFUSED_STREAM, or a GOAWAY below the stream, for a call that ran,
 // as some proxies do when their server ends. It must be called before Forward.
-func (s *Stream) DoubtRefusals() { s.doubts = true }
+func (s *Stream) DoubtRefusals() {
+	if s.requestHead != nil {
+		s.doubts = true
+	}
+}
 
 // TapResponse passes the response body to t. It must be called before Forward.
 func (s *Stream) TapResponse(t Tap) { s.tap = t }
@@ -155,7 +151,9 @@ func (s *Stream) ReadMessage() {
 // ReadOnlyMessage is ReadMessage for a stream with a single message. Anything after it ends the stream with
 // MessageFollowed, because some servers would decode it as a part of the message.
 func (s *Stream) ReadOnlyMessage() {
-	s.alone = true
+	if s.requestHead != nil {
+		s.alone = true
+	}
 	s.ReadMessage()
 }
 
@@ -190,11 +188,11 @@ func (s *Stream) expire() {
 }
 
 // open attaches a new stream to its client's connection, or local end.
-func (s *Stream) open(c client, p *Peer, id uint32, window int, head *hpack.List, end bool) {
+func (s *Stream) open(c client, id uint32, window int, head *hpack.List, end bool) {
 	s.phase = deciding
 	s.requestHead, s.replay, s.headSize = s.sh.newRequest(head), true, int32(head.Size())
 	s.sh.buffered += int64(s.headSize)
-	s.began, s.peer, s.client = time.Duration(s.sh.now), p, c
+	s.began, s.client = time.Duration(s.sh.now), c
 	s.down.join(c, id, window)
 	s.down.state.heads += head.Size()
 	s.down.gotEnd, s.up.queueEnd = end, end
@@ -234,17 +232,11 @@ func (s *Stream) reset() {
 	s.unpark()
 	s.noReplay()
 	s.account(-s.down.queue.len() - s.up.queue.len() - int(s.inside))
-	s.down.queue.drop(&sh.buffers)
-	s.up.queue.drop(&sh.buffers)
+	s.down.clearQueue()
+	s.up.clearQueue()
 	s.release()
 	s.unlimit()
 	s.dropHead()
-	if s.trailers != nil {
-		sh.freeList(s.trailers)
-	}
-	if s.follow != nil {
-		sh.freeList(s.follow)
-	}
 	*s = Stream{
 		sh: sh, gen: s.gen + 1, parking: s.parking,
 		timer: timer{expired: s.timer.expired},

@@ -121,20 +121,20 @@ func (s *Stream) move(from, to *half, buf []byte, pos, n int, end bool) {
 		}
 	}
 	keep := to == &s.up && s.replay
-	if cfg := &s.sh.relay.cfg; keep && (len(to.queue.buf)+n > cfg.Forwarding.MaxReplay ||
+	if cfg := &s.sh.relay.cfg; keep && (len(to.queue.bytes())+n > cfg.Forwarding.MaxReplay ||
 		s.sh.buffered > cfg.Memory.MaxBuffered/2) {
 		s.noReplay()
 		keep = false
 	}
 	if keep {
-		to.queue.append(&s.sh.buffers, buf[pos:pos+n], true)
-		to.queue.sent(&s.sh.buffers, sent, true)
+		to.enqueue(buf[pos:pos+n], true)
+		to.dequeue(sent, true)
 		s.account(sent)
 		if !s.recount() {
 			s.noReplay()
 		}
 	} else if sent < n {
-		to.queue.append(&s.sh.buffers, buf[pos+sent:pos+n], false)
+		to.enqueue(buf[pos+sent:pos+n], false)
 	}
 	to.queueEnd = to.queueEnd || end
 	if sent < n {
@@ -149,9 +149,9 @@ func (s *Stream) noReplay() {
 		return
 	}
 	s.replay = false
-	s.account(-s.up.queue.off)
+	s.account(-s.up.queue.past())
 	if s.up.queue.len() == 0 {
-		s.up.queue.drop(&s.sh.buffers)
+		s.up.dropQueue()
 		s.recount()
 	}
 }
@@ -194,7 +194,7 @@ func (s *Stream) holds(n int) Failure {
 
 // hold keeps bytes of the request until its destination is decided.
 func (s *Stream) hold(p []byte, end bool) {
-	s.up.queue.append(&s.sh.buffers, p, true)
+	s.up.enqueue(p, true)
 	s.up.queueEnd = s.up.queueEnd || end
 	s.buffered(len(p))
 }
@@ -215,23 +215,24 @@ func (s *Stream) pump(h *half) {
 		h.state.guard.sentData(n, n < min(h.queue.len(), maxFrame))
 		t.copyData(h, h.queue.buf[h.queue.off:h.queue.off+n], end)
 		keep := h == &s.up && s.replay
-		h.queue.sent(&s.sh.buffers, n, keep)
+		h.dequeue(n, keep)
 		if !keep {
 			s.account(-n)
 		}
 		s.creditSource(h, n)
 	}
 	s.recount()
-	if h.listed {
+	if h.queue.isListed() {
 		t.unwait(h)
 	}
 	switch {
 	case h.sentEnd:
 	case h.queueEnd:
 		t.copyData(h, nil, true)
-	case h == &s.down && s.trailers != nil:
-		s.writeBlock(s.trailers, true)
-	case h == &s.up && s.follow != nil:
+	case h.queue == nil || h.queue.trailers == nil:
+	case h == &s.down:
+		s.writeBlock(h.queue.trailers, true)
+	default:
 		s.writeFollow()
 	}
 	s.checkDone()
@@ -243,8 +244,8 @@ func (s *Stream) creditSource(h *half, n int) {
 		s.up.credit(n)
 		return
 	}
-	early := min(n, s.early)
-	s.early -= early
+	early := min(n, int(s.early))
+	s.early -= int32(early)
 	s.down.credit(n - early)
 }
 
@@ -278,7 +279,7 @@ const readAhead = 256 << 10
 
 // readHeld delivers the first message once it is complete, and otherwise lets the client continue.
 func (s *Stream) readHeld() {
-	p := s.up.queue.buf
+	p := s.up.queue.bytes()
 	n, ok := s.messageLen(p)
 	switch {
 	case s.phase != reading:
@@ -291,8 +292,8 @@ func (s *Stream) readHeld() {
 	case ok:
 		// A message longer than the window: replenish what was received, and some in advance because all of it is kept
 		// anyway, but no more than the message needs.
-		if more := min(len(p)+readAhead, 5+n) - s.early; more > 0 {
-			s.early += more
+		if more := min(len(p)+readAhead, 5+n) - int(s.early); more > 0 {
+			s.early += int32(more)
 			s.down.credit(more)
 		}
 	}

@@ -54,7 +54,7 @@ func (s *Stream) startOn(t transport, id uint32, window int) {
 	if s.result.Forwarded == 0 {
 		s.result.Forwarded = max(time.Duration(s.sh.now)-s.began, 1)
 	}
-	if len(s.up.queue.buf) > s.sh.relay.cfg.Forwarding.MaxReplay {
+	if len(s.up.queue.bytes()) > s.sh.relay.cfg.Forwarding.MaxReplay {
 		s.replay = false
 	}
 	s.writeRequest(t)
@@ -112,7 +112,7 @@ func (s *Stream) unsent(err error) {
 		return
 	}
 	// The client's window was already replenished for what was sent.
-	s.early += s.up.queue.off
+	s.early += int32(s.up.queue.past())
 	s.up.queue.rewind()
 	s.phase = parked
 	gen := s.gen
@@ -138,13 +138,14 @@ func (s *Stream) Reply(msg []byte) {
 	w.field(&s.sh.consts.contentType)
 	w.end(&s.down, false)
 	prefix := appendUint32([]byte{0}, uint32(len(msg)))
-	q := &s.down.queue
-	q.append(&s.sh.buffers, prefix, false)
-	q.append(&s.sh.buffers, msg, false)
-	s.result.Code, s.result.BytesOut = codeOK, int64(q.len())
-	s.trailers = s.sh.newList()
-	s.trailers.Fields = append(s.trailers.Fields, s.sh.consts.grpcStatus[codeOK])
-	s.buffered(q.len())
+	s.down.enqueue(prefix, false)
+	s.down.enqueue(msg, false)
+	n := s.down.queue.len()
+	s.result.Code, s.result.BytesOut = codeOK, int64(n)
+	list := s.sh.newList()
+	list.Fields = append(list.Fields, s.sh.consts.grpcStatus[codeOK])
+	s.down.follow(list)
+	s.buffered(n)
 	s.pump(&s.down)
 	s.sh.acting--
 }
@@ -164,7 +165,7 @@ func (s *Stream) refuse(st Status) {
 		return
 	}
 	s.account(-s.down.queue.len())
-	s.down.queue.drop(&s.sh.buffers)
+	s.down.dropQueue()
 	s.recount()
 	s.writeStatus(st)
 	s.checkDone()
@@ -204,8 +205,9 @@ func (s *Stream) failWith(f Failure) {
 		s.result.Failure, s.result.Code, s.result.Upstream = f, st.Code, false
 		s.dropUpstream(errCancel)
 		s.phase = answered
-		s.trailers = s.sh.newList()
-		appendStatus(s.trailers, &s.sh.consts, st)
+		list := s.sh.newList()
+		appendStatus(list, &s.sh.consts, st)
+		s.down.follow(list)
 		s.pump(&s.down)
 		return
 	}
@@ -243,8 +245,8 @@ func (s *Stream) refusePage(status string, page Page) {
 	}
 	w.end(&s.down, false)
 	s.account(-s.down.queue.len())
-	s.down.queue.drop(&s.sh.buffers)
-	s.down.queue.append(&s.sh.buffers, page.Body, false)
+	s.down.dropQueue()
+	s.down.enqueue(page.Body, false)
 	s.down.queueEnd = true
 	s.buffered(len(page.Body))
 	s.pump(&s.down)

@@ -62,7 +62,7 @@ func (s *Stream) headers(h *half, list *hpack.List, end, tooLong bool) {
 	}
 	s.result.Code, s.result.Upstream = codeOfEnd(status, code), true
 	if s.down.queue.len() > 0 {
-		s.trailers = s.sh.keepScratch()
+		s.down.follow(s.sh.keepScratch())
 	} else {
 		s.writeBlock(list, true)
 	}
@@ -110,10 +110,11 @@ func (s *Stream) requestTrailers(list *hpack.List, end, tooLong bool) {
 		s.broken(h, errProtocol)
 		return
 	}
-	s.follow = s.sh.keepScratch()
-	s.headSize += int32(s.follow.Size())
-	s.down.state.heads += s.follow.Size()
-	s.sh.buffered += int64(s.follow.Size())
+	list = s.sh.keepScratch()
+	s.up.follow(list)
+	s.headSize += int32(list.Size())
+	s.down.state.heads += list.Size()
+	s.sh.buffered += int64(list.Size())
 	if !s.recount() {
 		s.fail(AccountExceeded)
 		return
@@ -124,8 +125,9 @@ func (s *Stream) requestTrailers(list *hpack.List, end, tooLong bool) {
 // writeFollow ends the request with its trailers.
 func (s *Stream) writeFollow() {
 	w := s.up.transport.beginBlock()
-	for i := range s.follow.Fields {
-		if f := &s.follow.Fields[i]; f.Tag&tagHidden == 0 {
+	list := s.up.queue.trailers
+	for i := range list.Fields {
+		if f := &list.Fields[i]; f.Tag&tagHidden == 0 {
 			w.field(f)
 		}
 	}

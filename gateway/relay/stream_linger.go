@@ -15,14 +15,14 @@ const (
 func (s *Stream) linger() {
 	s.report()
 	s.forgetHead()
-	s.phase, s.lingers, s.readLimit, s.deadline = answered, true, s.down.got+lingerBytes, 0
+	s.phase, s.lingers, s.unread, s.deadline = answered, true, lingerBytes, 0
 	s.sh.wheel.set(&s.timer, s.sh.now+lingerReset)
 	s.noReplay()
 	unsent := s.up.queue.len()
 	s.account(-unsent)
-	s.up.queue.drop(&s.sh.buffers)
+	s.up.dropQueue()
 	s.recount()
-	s.down.credit(max(unsent-s.early, 0)) // dropped, so the client may continue
+	s.down.credit(max(unsent-int(s.early), 0)) // dropped, so the client may continue
 }
 
 // readUnread drops n bytes of a lingering stream.
@@ -31,9 +31,10 @@ func (s *Stream) readUnread(h *half, n int, end bool) {
 	case end:
 		h.gotEnd = true
 		s.finish()
-	case h.got > s.readLimit:
+	case n > int(s.unread):
 		s.stopReading()
 	default:
+		s.unread -= int32(n)
 		h.credit(n)
 	}
 }

@@ -102,7 +102,7 @@ func (c *clientEnd) reply(st Status, trailer []Field) {
 	a := c.answer
 	c.answer = nil
 	a.Status, a.Header, a.Trailer, a.buf = st, c.header, trailer, c.in.buf
-	c.in = queue{}
+	c.in = byteQueue{}
 	if st.Code != codeOK {
 		return
 	}

@@ -27,7 +27,7 @@ func (sh *shard) countLocals(u *Usage) {
 // stream counts an open stream of a client.
 func (u *Usage) stream(s *Stream) {
 	u.Streams++
-	u.Buffers += cap(s.down.queue.buf) + cap(s.up.queue.buf) + int(s.headSize) + int(s.inside)
+	u.Buffers += s.down.queue.size() + s.up.queue.size() + int(s.headSize) + int(s.inside)
 }
 
 func (u *Usage) add(c *conn) {

@@ -81,7 +81,7 @@ func (s *Stream) serveWeb() {
 		return
 	}
 	s.noReplay() // the request cannot be sent elsewhere
-	e := &webEnd{peer: s.peer, value: s.Value}
+	e := &webEnd{peer: s.Peer(), value: s.Value}
 	e.raw, e.holds = true, true
 	e.init(e, s.sh, math.MaxInt-prefixLen)
 	// it ends with the stream; Close ends all streams
