@@ -60,12 +60,21 @@ func issuersFor(i *issuertest.Issuer, audience string) []token.Issuer {
 		Leeway:     time.Minute,
 		Claims:     token.Claims{Tenant: "tenant_id", User: "sub", Scopes: "scope"},
 		ScopeNames: tenant.ScopesByName(),
-		Source:     token.Source{Refresh: 50 * time.Millisecond, MaxStale: time.Hour, Roots: i.Roots},
+		Source: token.Source{Refresh: 50 * time.Millisecond, MaxStale: time.Hour, Timeout: check.Patience,
+			Roots: i.Roots},
 	}}
 }
 
-// verifier verifies the tokens of an issuer until the test ends.
+// verifier is startVerifier that has the issuer's keys, for which a call waits for a few seconds alone.
 func verifier(t *testing.T, i *issuertest.Issuer) *token.Verifier {
+	t.Helper()
+	v := startVerifier(t, i)
+	check.Holds(t, "the issuer's keys", func() bool { return v.Stats()[0].Up })
+	return v
+}
+
+// startVerifier verifies the tokens of an issuer until the test ends.
+func startVerifier(t *testing.T, i *issuertest.Issuer) *token.Verifier {
 	t.Helper()
 	all, err := tenant.ParseGrants([]string{"*"})
 	check.Must(t, err)
@@ -193,7 +202,7 @@ func TestTokensAreVerifiedBesideTheReader(t *testing.T) {
 	ring := newKeyring()
 	keys := tenant.NewKeys(nil)
 	keys.Replace(ring.keys, nil, nil)
-	f := identified(t, tenant.NewAuthenticators(tenant.Sources{File: keys, Tokens: verifier(t, i)}), call.Doc, call.Doc)
+	f := identified(t, tenant.NewAuthenticators(tenant.Sources{File: keys, Tokens: startVerifier(t, i)}), call.Doc, call.Doc)
 	invoke := func(credential string) error {
 		_, err := f.client.Invoke(bearer(t.Context(), credential), request(gatewaytest.Echo, `{}`))
 		return err

@@ -43,12 +43,20 @@ func TestWebUnread(t *testing.T) {
 	}
 	serverTLS, clientTLS := tlsConfigs(t)
 	for secure, cfg := range map[bool]relay.Config{false: {}, true: {TLS: serverTLS}} {
-		ended := make(chan struct{}, 1)
+		begun, ended := make(chan struct{}, 1), make(chan struct{}, 1)
 		_, addr := serveRelay(t, cfg, &forwarder{}, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 			if !relay.EndsUnread(r.Context()) {
 				t.Errorf("%s: EndsUnread is false", r.Proto)
 			}
-			err := http.NewResponseController(rw).SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
+			response := http.NewResponseController(rw)
+			err := response.Flush()
+			select {
+			case <-begun: // on a busy machine, the deadline could pass before the headers are sent
+			case <-r.Context().Done():
+			}
+			if err == nil {
+				err = response.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
+			}
 			for err == nil {
 				_, err = rw.Write(make([]byte, 64<<10))
 			}
@@ -62,6 +70,7 @@ func TestWebUnread(t *testing.T) {
 		for proto, c := range webClients(t, map[bool]*tls.Config{true: clientTLS}[secure]) {
 			resp, err := c.Get(scheme + "://" + addr)
 			check.Must(t, err)
+			begun <- struct{}{}
 			check.Received(t, ended, "the end of the request over "+proto)
 			check.Must(t, resp.Body.Close())
 		}

@@ -52,7 +52,7 @@ type Config struct {
 	// when ctx ends; default nil: nothing is.
 	Before func(ctx context.Context, command string)
 	// Stalled returns for how long goroutines of the process have waited for a CPU since the start; default: measured,
-	// unless there is a Dialer. It must not block.
+	// unless there is a Dialer; all time for an embedded Redis, which is as slow as its process. It must not block.
 	Stalled func() time.Duration
 	// Jitter returns a random duration below its argument; default rand.N.
 	Jitter func(time.Duration) time.Duration

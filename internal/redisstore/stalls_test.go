@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/redistest"
@@ -125,4 +127,23 @@ func TestTimeoutsOfABusyProcess(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestTheEmbeddedRedisResponds: an embedded Redis is as slow as its process, so that a timeout does not make it
+// unavailable.
+func TestTheEmbeddedRedisResponds(t *testing.T) {
+	t.Parallel()
+	check.Bubble(t, func(t *testing.T) {
+		s := open(t, redisstore.Config{Timeout: time.Second})
+		p := s.Probe()
+		if err := p.Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error {
+			return r.BLPop(ctx, time.Hour, p.Key("a")).Err()
+		}); !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("a slow command: %v", err)
+		}
+		if err := p.Set(t.Context(), p.Key("b"), "1"); err != nil || s.Unavailable() {
+			t.Errorf("after a slow command: %v", err)
+		}
+		s.Close()
+	})
 }

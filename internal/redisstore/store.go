@@ -56,12 +56,15 @@ func open(cfg Config, server *embedded) (*Store, error) {
 		cfg.Timeout, cfg.Dial = max(cfg.Timeout, embeddedTimeout), max(cfg.Dial, embeddedTimeout)
 	}
 	var own *stalls // nil: not measured
-	if cfg.Stalled == nil {
+	switch begun := time.Now(); {
+	case cfg.Stalled != nil:
+	case target.Kind == redisurl.Embedded: // whatever delays it delays the process
+		cfg.Stalled = func() time.Duration { return time.Since(begun) }
+	case cfg.Dialer != nil:
 		cfg.Stalled = func() time.Duration { return 0 }
-		if cfg.Dialer == nil && target.Kind != redisurl.Embedded {
-			own = newStalls()
-			cfg.Stalled = own.total
-		}
+	default:
+		own = newStalls()
+		cfg.Stalled = own.total
 	}
 	logging.Disable() // its errors are returned, and logged once
 	s := &Store{cfg: cfg, target: target, server: server, signer: newSigner(&cfg)}

@@ -181,7 +181,7 @@ func verifier(t *testing.T, i *issuertest.Issuer) *token.Verifier {
 	v.Replace([]token.Issuer{{Name: "corp", URL: i.URL, Audiences: []string{"capgate"},
 		Algorithms: []string{"ES256"}, Leeway: time.Minute,
 		Claims: token.Claims{Tenant: "tenant_id", User: "sub", Groups: "groups"}, Scopes: tenant.Read,
-		Source: token.Source{Refresh: time.Hour, MaxStale: time.Hour, Roots: i.Roots}}})
+		Source: token.Source{Refresh: time.Hour, MaxStale: time.Hour, Timeout: check.Patience, Roots: i.Roots}}})
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { v.Run(ctx) })

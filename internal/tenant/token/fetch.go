@@ -18,10 +18,8 @@ import (
 	"github.com/capgate/capgate/internal/lib/weburl"
 )
 
-const (
-	fetchTimeout = 5 * time.Second // of all requests of one fetch
-	maxAnswer    = 1 << 20         // bytes of one response
-)
+// maxAnswer bounds one response, in bytes.
+const maxAnswer = 1 << 20
 
 // fetcher fetches the keys of one issuer. It follows no redirect and uses no proxy.
 type fetcher struct {
@@ -45,8 +43,8 @@ type fetched struct {
 }
 
 // fetch fetches the keys, and the scopes unless the keys have a URL of their own.
-func (f *fetcher) fetch(ctx context.Context) (got fetched, err error) {
-	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+func (f *fetcher) fetch(ctx context.Context, timeout time.Duration) (got fetched, err error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	defer f.client.CloseIdleConnections() // the next fetch is minutes later
 	from := f.jwks

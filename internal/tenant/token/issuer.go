@@ -55,12 +55,14 @@ type Issuer struct {
 // Source is the source of the keys of an issuer.
 type Source struct {
 	Refresh  time.Duration  // interval of fetches, plus or minus a tenth; default 5 min
+	Timeout  time.Duration  // of all requests of one fetch; default 5 s
 	MaxStale time.Duration  // maximum age of keys while they cannot be fetched; default 24 h
 	Roots    *x509.CertPool // authorities of the servers, as in Issuer.CAFile; nil: the system's
 }
 
 func (s Source) withDefaults() Source {
 	s.Refresh, s.MaxStale = cmp.Or(s.Refresh, 5*time.Minute), cmp.Or(s.MaxStale, 24*time.Hour)
+	s.Timeout = cmp.Or(s.Timeout, 5*time.Second)
 	return s
 }
 

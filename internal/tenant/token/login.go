@@ -56,7 +56,11 @@ const endpointsFresh = 5 * time.Minute
 
 // Authorize returns the URL at the issuer to which a browser is sent.
 func (v *Verifier) Authorize(ctx context.Context, c Client, l Login) (string, error) {
-	_, config, err := v.loginAt(ctx, c, l)
+	by, err := v.issuerOf(c)
+	if err != nil {
+		return "", err
+	}
+	config, err := by.loginOf(ctx, c, l, v.options.Now())
 	if err != nil {
 		return "", err
 	}
@@ -67,9 +71,13 @@ func (v *Verifier) Authorize(ctx context.Context, c Client, l Login) (string, er
 // and this sign-in. Tenant of the identity may be "", and Settings is nil. The error is for the log; it has nothing of
 // the issuer's answers.
 func (v *Verifier) Exchange(ctx context.Context, c Client, l Login, a Answer) (identity tenant.Identity, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*fetchTimeout)
+	by, err := v.issuerOf(c)
+	if err != nil {
+		return identity, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*by.source.settings.Timeout)
 	defer cancel()
-	by, config, err := v.loginAt(ctx, c, l)
+	config, err := by.loginOf(ctx, c, l, v.options.Now())
 	if err != nil {
 		return identity, err
 	}
@@ -171,24 +179,28 @@ func (i *issuer) loginIdentity(claims object) (tenant.Identity, error) {
 	return identity, err
 }
 
-// loginAt returns the issuer of a client, and the client's configuration for a sign-in.
-func (v *Verifier) loginAt(ctx context.Context, c Client, l Login) (*issuer, *oauth2.Config, error) {
+// issuerOf returns the issuer of a client.
+func (v *Verifier) issuerOf(c Client) (*issuer, error) {
 	for _, i := range *v.table.Load() {
-		if i.Name != c.Issuer {
-			continue
+		if i.Name == c.Issuer {
+			return i, nil
 		}
-		at, err := i.endpoints(ctx, v.options.Now())
-		if err != nil {
-			return nil, nil, err
-		}
-		of := at.Endpoint
-		if c.Secret == "" {
-			of.AuthStyle = oauth2.AuthStyleInParams
-		}
-		return i, &oauth2.Config{ClientID: c.ID, ClientSecret: c.Secret, Endpoint: of, RedirectURL: l.Redirect,
-			Scopes: c.Scopes}, nil
 	}
-	return nil, nil, errors.New("the issuer is not configured")
+	return nil, errors.New("the issuer is not configured")
+}
+
+// loginOf returns the configuration of a client for a sign-in.
+func (i *issuer) loginOf(ctx context.Context, c Client, l Login, now time.Time) (*oauth2.Config, error) {
+	at, err := i.endpoints(ctx, now)
+	if err != nil {
+		return nil, err
+	}
+	of := at.Endpoint
+	if c.Secret == "" {
+		of.AuthStyle = oauth2.AuthStyleInParams
+	}
+	return &oauth2.Config{ClientID: c.ID, ClientSecret: c.Secret, Endpoint: of, RedirectURL: l.Redirect,
+		Scopes: c.Scopes}, nil
 }
 
 // endpoints returns the endpoints of an issuer by its discovery (OpenID Connect Discovery §4).
@@ -196,7 +208,7 @@ func (i *issuer) endpoints(ctx context.Context, now time.Time) (*endpoints, erro
 	if known := i.login.Load(); known != nil && now.Before(known.until) {
 		return known, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+	ctx, cancel := context.WithTimeout(ctx, i.source.settings.Timeout)
 	defer cancel()
 	client := i.source.fetcher.client
 	defer client.CloseIdleConnections()

@@ -40,7 +40,8 @@ func configOf(i *issuertest.Issuer, change func(*token.Issuer)) token.Issuer {
 		Leeway:     time.Minute,
 		Claims:     token.Claims{Tenant: "tenant_id", User: "sub"},
 		Scopes:     tenant.Invoke,
-		Source:     token.Source{Refresh: time.Hour, MaxStale: 24 * time.Hour, Roots: i.Roots},
+		Source: token.Source{Refresh: time.Hour, MaxStale: 24 * time.Hour, Timeout: check.Patience,
+			Roots: i.Roots},
 	}
 	if change != nil {
 		change(&c)

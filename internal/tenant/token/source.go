@@ -87,7 +87,7 @@ func (s *source) refreshOnce(ctx context.Context) bool {
 	s.next, s.current = nil, r
 	s.mu.Unlock()
 
-	got, err := s.fetcher.fetch(ctx)
+	got, err := s.fetcher.fetch(ctx, s.settings.Timeout)
 	if err == nil {
 		s.scopes.Store(&got.scopes)
 		s.install(got.keys)
