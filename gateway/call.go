@@ -116,7 +116,7 @@ func (p parked) Resume(take, gone func()) {
 func (t *callState) readMethod(path string) {
 	if e, ok := dialect.Lookup(path); ok {
 		t.Spoken = e
-		t.Info.Method, t.Info.Dialect, t.Info.Service = e.Method, e.Dialect, e.Service
+		t.Info.Method, t.Info.Dialect, t.Service = e.Method, e.Dialect, e.Service
 		t.Info.Path, _ = dialect.Path(e.Method, e.Dialect)
 		return
 	}
@@ -125,5 +125,5 @@ func (t *callState) readMethod(path string) {
 	if !ok {
 		return
 	}
-	t.Info.Service = service
+	t.Service = service
 }

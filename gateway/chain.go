@@ -132,7 +132,7 @@ func (c *chain) of(t *callState) *list {
 	switch path := t.Info.Path; {
 	case enginefilter.Owns(path):
 		return c.engine
-	case t.Info.Service == "":
+	case t.Service == "":
 		return c.other
 	case strings.HasPrefix(path, "/capgate.v1."):
 		return c.builtin

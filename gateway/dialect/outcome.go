@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"encoding/binary"
+	"math"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -31,14 +32,14 @@ func (o Outcome) String() string { return outcomeNames[o] }
 type Scanner struct {
 	shape shape
 
-	head    [prefixSize]byte
-	headLen uint8 // available bytes of head
-	inside  bool  // head is complete, and its message is not
+	headLen uint8 // received bytes of a prefix that is not complete
+	inside  bool  // the prefix is complete, and its message is not
+	packed  bool  // the message is compressed
 	opaque  bool  // the message is unreadable: compressed or malformed
 
 	seen, failed, unread, done bool // for all messages so far; done is for the last one
 
-	left     uint32
+	left     uint32 // of the message; the start of its length while its prefix is not complete
 	field    fieldReader
 	mentions *Mentions // receives the payload; may be nil
 }
@@ -105,7 +106,7 @@ func (s *Scanner) Body(p []byte) {
 		if !s.opaque && !s.field.read(p[:n], s.shape, s.mentions) {
 			s.opaque = true
 		}
-		if s.head[0] != 0 {
+		if s.packed {
 			s.mentions.pack(p[:n], s.left == uint32(n))
 		}
 		p = p[n:]
@@ -142,19 +143,22 @@ func (s *Scanner) piece(p []byte) bool {
 }
 
 func (s *Scanner) prefix(p []byte) []byte {
-	n := copy(s.head[s.headLen:], p)
-	s.headLen += uint8(n)
-	if s.headLen == prefixSize {
-		s.headLen = 0
-		s.inside = true
-		s.opaque = s.head[0] != 0
-		s.left = binary.BigEndian.Uint32(s.head[1:])
-		s.field = fieldReader{}
+	for i, c := range p {
+		if s.headLen == 0 {
+			s.packed = c != 0
+		} else {
+			s.left = s.left<<8 | uint32(c)
+		}
+		if s.headLen++; s.headLen < prefixSize {
+			continue
+		}
+		s.headLen, s.inside, s.opaque, s.field = 0, true, s.packed, fieldReader{}
 		if s.left == 0 {
 			s.endMessage()
 		}
+		return p[i+1:]
 	}
-	return p[n:]
+	return nil
 }
 
 func (s *Scanner) endMessage() {
@@ -192,10 +196,10 @@ func (s *Scanner) Outcome() Outcome {
 
 // fieldReader walks the fields of one message, in pieces.
 type fieldReader struct {
-	skip   uint64           // remaining bytes of the current value
 	varint uint64           // low bits so far of the varint being read
+	skip   uint32           // remaining bytes of the current value; a message is shorter than the maximum
 	num    protowire.Number // current field
-	depth  int32            // number of open groups
+	depth  int16            // number of open groups
 	shift  uint8            // bits of varint so far
 	expect expectation
 	bytes  bool // num is length-delimited
@@ -219,8 +223,8 @@ const maxDepth = protowire.DefaultRecursionLimit
 func (f *fieldReader) read(b []byte, sh shape, m *Mentions) bool {
 	for len(b) > 0 {
 		if f.skip > 0 {
-			n := min(f.skip, uint64(len(b)))
-			if f.skip -= n; m != nil && f.payload() {
+			n := min(uint64(f.skip), uint64(len(b)))
+			if f.skip -= uint32(n); m != nil && f.payload() {
 				m.see(b[:n], f.skip == 0)
 			}
 			b = b[n:]
@@ -260,7 +264,7 @@ func (f *fieldReader) take(v uint64, sh shape) bool {
 			f.success = v != 0
 		}
 	case aLength:
-		f.skip = v
+		f.skip = uint32(min(v, math.MaxUint32))
 		if f.depth == 0 && f.num == protowire.Number(sh.errorField) {
 			f.hasError = v > 0
 		}

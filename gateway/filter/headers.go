@@ -25,7 +25,7 @@ const (
 // empty before it is read.
 func (c *Call) RoutingKey(message string) router.Key {
 	metadata, _ := c.Stream.Header(CapabilityHeader)
-	k := router.Key{Metadata: metadata, Message: message, Authority: c.Stream.Authority(), Service: c.Info.Service}
+	k := router.Key{Metadata: metadata, Message: message, Authority: c.Stream.Authority(), Service: c.Service}
 	if c.Client.At != nil {
 		k.Listener = c.Client.At.Capability
 	}

@@ -12,6 +12,7 @@ import (
 // hold it: it is released then, unless code in the process serves the call, and is empty at the end of the call.
 type Opening struct {
 	Spoken     dialect.Entry // RPC of Stream; the translator replaces the RPC of some calls
+	Service    string        // "package.Service", the middle of Info.Path; empty if the path is malformed
 	Details    ClientDetails
 	Credential Credential
 	Message    relay.Message // the first message, while a filter reads it
@@ -20,6 +21,7 @@ type Opening struct {
 	// Redeemed is the refusal of a call with an idempotency key whose approval is already redeemed, perhaps by an
 	// earlier call with the key.
 	Redeemed *call.Refusal
+	Waits    any             // state of the wait at a filter, which the filter owns; nil if the call does not wait
 	Pin      affinity.Answer // backend of the session or artifact
 	Route    Route
 

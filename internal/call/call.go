@@ -76,7 +76,6 @@ type Call struct {
 	Agent      string  // agent that makes the call; "" if unknown
 	Key        string  // id of the API key; "" without credentials
 	Path       string  // gRPC path as sent, "/package.Service/Method"
-	Service    string  // "package.Service", the middle of Path
 	Method     Method  // kind of RPC
 	Dialect    Dialect // dialect of the caller; Auto if Method is Other
 	Opened     bool    // the gateway has made Session for this call

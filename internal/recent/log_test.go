@@ -89,7 +89,7 @@ func TestHostileNames(t *testing.T) {
 	l := recent.New(recent.Config{Keep: 10, Replica: "a"})
 	for _, name := range []string{"", "\x00\x01\x1b[31m\r\n", "\xff\xfe\xf0\x28", strings.Repeat("a", 64<<10),
 		strings.Repeat("é", 64<<10), "\u202e<script>alert(1)</script>", strings.Repeat("\xff", 1000)} {
-		c := call.Call{Tenant: "acme", User: name, Agent: name, Key: name, Path: name, Service: name, Capability: name,
+		c := call.Call{Tenant: "acme", User: name, Agent: name, Key: name, Path: name, Capability: name,
 			Tool: name, Session: name}
 		l.Record(&telemetry.Record{Call: &c, Client: name, Listener: name, Backend: name, Reason: name, Failure: name,
 			Shadowed: name, RequestID: name, Started: time.Now(), Code: 99,

@@ -60,7 +60,7 @@ func (m *request) own() *request {
 	own := *m
 	c := &own.call
 	c.Tenant, c.User, c.Agent = strings.Clone(c.Tenant), strings.Clone(c.User), strings.Clone(c.Agent)
-	c.Tool, c.Path, c.Service, c.Session = strings.Clone(c.Tool), "", "", strings.Clone(c.Session)
+	c.Tool, c.Path, c.Session = strings.Clone(c.Tool), "", strings.Clone(c.Session)
 	own.requestID, own.approval.id = strings.Clone(m.requestID), strings.Clone(m.approval.id)
 	own.brought = m.brought.Clone()
 	return &own

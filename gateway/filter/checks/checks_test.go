@@ -29,7 +29,7 @@ func TestWellFormed(t *testing.T) {
 	}{
 		"good": {func(*filter.Call, *filtertest.Stream) {}, "", true},
 		"no method": {func(c *filter.Call, _ *filtertest.Stream) {
-			c.Info.Service = ""
+			c.Service = ""
 		}, "METHOD_UNKNOWN", true},
 		"a repeated header": {func(_ *filter.Call, s *filtertest.Stream) { s.Twice = "te" }, "AMBIGUOUS_HEADERS", true},
 		"another encoding": {func(_ *filter.Call, s *filtertest.Stream) {
@@ -41,7 +41,7 @@ func TestWellFormed(t *testing.T) {
 		}, "ROUTING_KEY_CONFLICT", true},
 	} {
 		c, s := filtertest.NewCall()
-		c.Info.Service = "pkg.Service"
+		c.Service = "pkg.Service"
 		test.change(c, s)
 		if got := reason(checks.WellFormed(c)); got != test.reason {
 			t.Errorf("%s: %q", name, got)

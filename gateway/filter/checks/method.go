@@ -12,7 +12,7 @@ func Method(c *filter.Call) *call.Refusal {
 	if m, lacks := dialect.Lacking(c.Info.Path); lacks {
 		return lacking(m)
 	}
-	if c.Fleet.HasMethod(c.Info.Path) || !dialect.Owns(c.Info.Path) && c.Fleet.HasService(c.Info.Service) {
+	if c.Fleet.HasMethod(c.Info.Path) || !dialect.Owns(c.Info.Path) && c.Fleet.HasService(c.Service) {
 		return nil
 	}
 	return refusedUnlisted

@@ -14,7 +14,7 @@ func WellFormedAny(c *filter.Call) *call.Refusal { return wellFormed(c, false) }
 
 func wellFormed(c *filter.Call, proto bool) *call.Refusal {
 	switch s := c.Stream; {
-	case c.Info.Service == "":
+	case c.Service == "":
 		return refusedPath
 	case s.Repeated() != "":
 		return repeatedHeader(s.Repeated())

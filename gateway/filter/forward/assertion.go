@@ -58,23 +58,25 @@ type token struct {
 	text   string // empty until it is signed, and if it cannot be
 }
 
-// end cancels the signature that the call waits for.
-func (s *State) end() {
-	if s.token != nil {
-		s.token.cancel()
-		s.token = nil
+// endToken cancels the signature that the call waits for, if any, and returns it.
+func endToken(c *filter.Call) *token {
+	t, ok := c.Waits.(*token)
+	if !ok {
+		return nil
 	}
+	t.cancel()
+	c.Waits = nil
+	return t
 }
 
 // assert adds the assertion of the caller to the request, if the fleet requires assertions. Code in the process that
 // stands for a backend receives the caller, and signs each of its requests.
-func (f Filter) assert(c *filter.Call, s *State) filter.Step {
-	if s.token != nil {
-		text := s.token.text
-		if s.end(); text == "" {
+func (f Filter) assert(c *filter.Call) filter.Step {
+	if t := endToken(c); t != nil {
+		if t.text == "" {
 			return c.Reject(unsigned)
 		}
-		c.Stream.SetHeader(assertion.Header, text)
+		c.Stream.SetHeader(assertion.Header, t.text)
 		return filter.Continue
 	}
 	audience := c.Fleet.Audience(c.Endpoint.Addr)
@@ -89,11 +91,11 @@ func (f Filter) assert(c *filter.Call, s *State) filter.Step {
 		c.Stream.SetHeader(filter.CallerHeader, caller.Encode())
 		return filter.Continue
 	}
-	return f.assertions.sign(c, s, audience, caller)
+	return f.assertions.sign(c, audience, caller)
 }
 
 // sign makes the call wait for its assertion. The strings of a call are reused when it ends, so the caller is copied.
-func (a *Assertions) sign(c *filter.Call, s *State, audience string, caller *assertion.Caller) filter.Step {
+func (a *Assertions) sign(c *filter.Call, audience string, caller *assertion.Caller) filter.Step {
 	held := filter.NewHold(c, a.memory, 0)
 	if held == nil {
 		return c.Reject(c.OutOfMemory())
@@ -101,7 +103,7 @@ func (a *Assertions) sign(c *filter.Call, s *State, audience string, caller *ass
 	ctx, cancel := context.WithCancel(a.closing)
 	t := &token{cancel: cancel}
 	own, owner, p := caller.Clone(), strings.Clone(c.Info.Tenant), c.Park(tracing.ForAssertion)
-	s.token = t
+	c.Waits = t
 	a.running.Go(func() {
 		text := ""
 		recovery.Round("assertion", func() {

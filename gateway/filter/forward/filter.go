@@ -48,7 +48,6 @@ func (f Filter) ByDialect() Filter {
 type State struct {
 	outcome dialect.Scanner
 	watch   *watch // nil until needed
-	token   *token // assertion that the call waits for; nil means none
 }
 
 // watch records the backends of the artifacts in a call's response.
@@ -69,7 +68,7 @@ func (s *State) Keep() State {
 
 // Admit implements filter.Filter.
 func (f Filter) Admit(c *filter.Call, s *State) filter.Step {
-	if step := f.assert(c, s); step != filter.Continue {
+	if step := f.assert(c); step != filter.Continue {
 		return step
 	}
 	if !c.InFlight {
@@ -126,7 +125,7 @@ func UpstreamOf(b *router.Backend) *relay.Upstream { return b.Attached.(*relay.U
 
 // Done implements filter.Filter.
 func (Filter) Done(c *filter.Call, s *State, r *filter.Result) {
-	s.end()
+	endToken(c)
 	if !r.Final {
 		return
 	}

@@ -13,7 +13,6 @@ import (
 // State is the state of a call at its backend.
 type State struct {
 	Permit router.Permit // for Call.Endpoint
-	wait   *wait         // for a permit of a limited fleet; nil means none
 }
 
 // wait is the wait of a call for a permit.
@@ -33,12 +32,11 @@ type Filter struct{}
 
 // Admit implements filter.Filter.
 func (f Filter) Admit(c *filter.Call, s *State) filter.Step {
-	switch {
-	case s.wait != nil:
-		r := s.wait.result
-		s.wait = nil
-		return f.picked(c, s, r)
-	case c.Fleet.Limited():
+	if w, ok := c.Waits.(*wait); ok {
+		c.Waits = nil
+		return f.picked(c, s, w.result)
+	}
+	if c.Fleet.Limited() {
 		return f.acquire(c, s)
 	}
 	return c.ContinueUnless(f.route(c, s))
@@ -69,14 +67,14 @@ func (f Filter) acquire(c *filter.Call, s *State) filter.Step {
 		Left: c.Stream.Left(), Whole: c.Info.Method == call.Invoke}
 	waiter, r := c.Fleet.AcquirePermit(request, func() func(router.PermitResult) bool {
 		p, w := c.Park(tracing.ForCapacity), &wait{}
-		s.wait = w
+		c.Waits = w
 		return func(r router.PermitResult) bool {
 			p.ResumeOr(func() { w.result = &r }, func() { r.Claim.Done(router.Outcome{}) })
 			return true // if the call has ended, the permit is returned here
 		}
 	})
 	if waiter != nil {
-		s.wait.waiter = waiter
+		c.Waits.(*wait).waiter = waiter
 		return filter.Wait
 	}
 	return f.picked(c, s, &r)
@@ -93,9 +91,9 @@ func (Filter) picked(c *filter.Call, s *State, r *router.PermitResult) filter.St
 
 // Done implements filter.Filter.
 func (Filter) Done(c *filter.Call, s *State, r *filter.Result) {
-	if s.wait != nil {
-		s.wait.waiter.Cancel()
-		s.wait = nil
+	if w, ok := c.Waits.(*wait); ok {
+		w.waiter.Cancel()
+		c.Waits = nil
 	}
 	switch {
 	case r.Unsent != nil:

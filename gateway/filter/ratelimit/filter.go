@@ -22,10 +22,10 @@ type Limiter interface {
 }
 
 // State is a call's state of its tenant's limits.
-type State struct {
-	Permit ratelimit.Permit
-	kept   *filter.Peeked // copy of the peeked fields while the call waits; nil means Call.Peeked is valid
-}
+type State struct{ Permit ratelimit.Permit }
+
+// wait holds a copy of the peeked fields of a call that waits.
+type wait struct{ kept *filter.Peeked }
 
 // Filter takes permits under tenants' limits.
 type Filter struct {
@@ -41,8 +41,8 @@ func (f *Filter) Admit(c *filter.Call, s *State) filter.Step {
 	if f.limiter == nil {
 		return filter.Continue
 	}
-	if s.kept != nil {
-		c.Peeked, s.kept = s.kept, nil // authorize makes its own copy
+	if w, ok := c.Waits.(wait); ok {
+		c.Peeked, c.Waits = w.kept, nil // authorize makes its own copy
 	}
 	refusal, known := f.limiter.Take(c.Principal.Settings, &c.Info, uint32(c.Stream.Shard()), &s.Permit)
 	switch {
@@ -72,7 +72,7 @@ func (f *Filter) wait(c *filter.Call, s *State) filter.Step {
 	}
 	p := c.Park("")
 	f.limiter.Wait(&s.Permit, func() {
-		p.ResumeOr(func() { s.kept = m }, m.Forget)
+		p.ResumeOr(func() { c.Waits = wait{m} }, m.Forget)
 	})
 	return filter.Wait
 }
