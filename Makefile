@@ -75,7 +75,8 @@ LARGE = ^(TestASecretAtTheEnd|TestUploadsWait|TestDownloadsWait|TestLongestMessa
 	TestUnknownCredentialsLeaveRoom|TestTranslatedCallsLeaveRoom|TestDecisionsWithoutTenantsAreOverloaded|$\
 	TestOneTenantDoesNotFillTheDecisions|TestLargeList|TestWebResponses|TestDocumentsArePaced|$\
 	TestTheReasonOfADenialReachesTheCaller|TestHostileReflection|TestGroupsInGroups|TestManyRulesAreDeleted|$\
-	TestNoOwnerFillsTheRevocations|TestPeopleAreBounded|TestPastApprovalsAreBounded|TestManyAbsent)$$
+	TestNoOwnerFillsTheRevocations|TestPeopleAreBounded|TestPastApprovalsAreBounded|TestManyAbsent|$\
+	TestLargePages|TestExpiredPagesOfLargeObjects|TestObjectBeyondAPage)$$
 
 # What vet says lint says of every package and test; under the race detector it would look at all dependencies once more.
 # Without GORACE, each program under the race detector waits a second at its end. With GOGC, which is for the linker too,
@@ -114,7 +115,7 @@ test-simulation:
 test-large:
 	go test -vet=off -run 'AllocatesNothing$$|^TestUngrantedCapabilitiesAreInvisible$$|^TestMachine|$(LARGE)' \
 		./gateway ./gateway/relay ./gateway/upstream/mcp ./gateway/upstream/grpcservice ./health \
-		./internal/redisstore ./policy/approvals
+		./internal/lib/kubeapi ./internal/redisstore ./policy/approvals
 
 # The release program builds the gateway, which the go command does not see: it would repeat an old result. Packages and
 # a second build take most of the time; release-twice, which nightly runs, has all.

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/capgate/capgate/gateway/upstream/oauth"
 	"github.com/capgate/capgate/internal/testkit/check"
@@ -314,6 +315,7 @@ func TestBadHabits(t *testing.T) {
 			t.Parallel()
 			w := serve(t, c.authority)
 			tr := w.open(t, settings(t, w.Authority))
+			began := time.Now()
 			for range 5 { // no further request for a token follows immediately
 				_, err := w.post(t, tr)
 				if failed := (*oauth.Error)(nil); !errors.As(err, &failed) || !strings.Contains(err.Error(), c.want) ||
@@ -321,7 +323,9 @@ func TestBadHabits(t *testing.T) {
 					t.Errorf("%v", err)
 				}
 			}
-			if n := len(w.Requests()); (n == 1) != c.sent || n > 1 || w.requests.Load() != 0 {
+			// The first pause is a second, plus or minus a tenth, which a busy machine may need for the requests.
+			most := 1 + int(time.Since(began)/(900*time.Millisecond))
+			if n := len(w.Requests()); (n > 0) != c.sent || n > most || w.requests.Load() != 0 {
 				t.Errorf("%d requests for a token, %d accepted requests", n, w.requests.Load())
 			}
 		})
