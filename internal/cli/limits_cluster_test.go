@@ -133,8 +133,9 @@ func spendDay(t *testing.T) (exact bool) {
 	if most := burst + rate*took/1000 + 3*lease + own*granted; n > most {
 		t.Errorf("%v calls in %d ms, want at most %d", made, took, most)
 	}
-	if own == 0 && limited[0]+limited[1]+limited[2] == 0 {
-		t.Error("the rate rejected no call")
+	// Calls that a busy machine makes no faster than the rate are not rejected.
+	if own == 0 && limited[0]+limited[1]+limited[2] == 0 && n > burst+rate*took/1000 {
+		t.Errorf("%v calls in %d ms, and the rate rejected none", made, took)
 	}
 	return own == 0
 }

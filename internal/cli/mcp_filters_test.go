@@ -31,7 +31,7 @@ func TestFiltersOfMCPServers(t *testing.T) {
 			"policy: "+policy, 1)
 	}
 	p, public, _ := serve(t, nil, "--config", writeConfig(t, mcpConfig("audit: {to: "+log+"}\nlimits: {per_month: 5}\n"+
-		"shields: [{name: main, address: '"+serveShield(t)+"'}]", fleet("plain", "allow", ""),
+		"shields: [{name: main, address: '"+serveShield(t)+"', timeout: 10s}]", fleet("plain", "allow", ""),
 		fleet("judged", "allow", ", shield: main"), fleet("blocked", "block", ""))))
 	waitTools(t, public, "plain__weather", "judged__weather")
 	cases := []struct{ capability, args, part, audited string }{

@@ -45,7 +45,7 @@ func serveShield(t *testing.T) (addr string) {
 func TestReloadShields(t *testing.T) {
 	t.Parallel()
 	backend := gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr
-	shield := "shield: main\nshields: [{name: main, address: '" + serveShield(t) + "'}]"
+	shield := "shield: main\nshields: [{name: main, address: '" + serveShield(t) + "', timeout: 10s}]"
 	var files configMap
 	files.put(t, map[string]string{"capgate.yaml": configOf(shield, backend)})
 	p, public, admin := serve(t, nil, "--config", files.file("capgate.yaml"))
