@@ -6,7 +6,8 @@ import "context"
 // returned, its ResponseWriter can still be used, by one goroutine at a time, until end ends the response. With an
 // error, end resets the stream, because the response is incomplete. It must be called exactly once. gone is called
 // when the stream ends before; it must not block. The handler calls Outlive last, and must not write afterwards. It
-// must have read the request's body. Outlive returns nil for a request over HTTP/1.1, whose handler has to wait.
+// must have read the request's body, and sets trailers after Outlive, which releases a header that was sent. Outlive
+// returns nil for a request over HTTP/1.1, whose handler has to wait.
 func Outlive(ctx context.Context, gone func()) (end func(aborted error)) {
 	e, ok := ctx.Value(webKey{}).(*webEnd)
 	if !ok {
@@ -14,6 +15,9 @@ func Outlive(ctx context.Context, gone func()) (end func(aborted error)) {
 	}
 	e.outlives = true
 	e.value = nil
+	if e.writer.sent {
+		e.writer.header = nil
+	}
 	e.sh.relay.wg.Add(1) // the goroutine of the handler is counted, too
 	e.mu.Lock()
 	e.gone = gone

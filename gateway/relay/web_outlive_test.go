@@ -28,9 +28,13 @@ func (w *webRelay) outlive(header ...string) (*rawhttp2.Conn, *outlived) {
 	all := make(chan *outlived, 1)
 	w.handlers <- func(rw http.ResponseWriter, r *http.Request) {
 		o := &outlived{ResponseWriter: rw, gone: make(chan struct{})}
+		rw.Header().Set("X-Sent", "1")
 		_, _ = io.WriteString(rw, "begun ")
 		check.Must(w.t, http.NewResponseController(rw).Flush())
 		end := relay.Outlive(r.Context(), func() { close(o.gone) })
+		if left := rw.Header(); len(left) > 0 {
+			w.t.Errorf("a response that has begun holds the header %v", left)
+		}
 		var once sync.Once
 		o.end = func() { once.Do(func() { end(nil) }) }
 		o.abort = func() { once.Do(func() { end(http.ErrAbortHandler) }) }

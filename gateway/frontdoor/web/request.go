@@ -79,9 +79,10 @@ func (s *Server) Client(next http.Handler) http.Handler {
 
 // begin returns the Request of r, and r with the Request in its context.
 func (s *Server) begin(r *http.Request, p *relay.Peer, from Caller, network string) (*Request, *http.Request) {
-	v := &Request{s: s, r: r, peer: p, came: time.Now(), share: unauthenticated, Network: network}
+	v := &Request{s: s, peer: p, came: time.Now(), share: unauthenticated, Network: network}
 	v.Caller, v.Context, v.inherited.Caller = from, r.Context(), &v.Caller
 	r = request.With(r.WithContext(&v.Scope), requestKey{}, v)
+	v.r = r // not the one before, which a response that outlives its handler would hold, too
 	v.door = s.match(r)
 	v.Client.Protocol = v.door.Protocol(r)
 	return v, r
