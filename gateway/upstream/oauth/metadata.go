@@ -137,7 +137,9 @@ func portOf(u *url.URL) string {
 
 // isResource reports whether the metadata at a URL, which name a resource, are those of a server (RFC 9728 §3.3). The
 // resource is the server, or has it below its path and is the one whose metadata are at that URL; "" means none.
-// Otherwise a server could get tokens for all servers of its host.
+// Otherwise a server could get tokens for all servers of its host. A document at the root that names the host is
+// accepted: MCP's clients look there when the path has none, the URL is derived from the host, as the RFC requires of
+// the resource, and the official conformance suite has such servers.
 func isResource(resource string, server *url.URL, metadata string) bool {
 	of, err := url.Parse(resource)
 	at, wrong := url.Parse(metadata)
