@@ -1,8 +1,8 @@
 package gateway
 
 import (
+	"encoding/binary"
 	"math/rand/v2"
-	"sync"
 
 	"github.com/capgate/capgate/gateway/dialect"
 	"github.com/capgate/capgate/gateway/filter"
@@ -27,15 +27,48 @@ type opening struct {
 	result filter.Result // for doneTo
 }
 
-// callPool reuses the memory of calls.
-type callPool struct{ calls, openings sync.Pool }
+// callPool reuses the memory of calls. Each shard has its own, so the shard's lock guards it.
+type callPool []shardCalls
+
+// of returns the memory for calls of a stream's shard. A nil pool reuses nothing.
+func (p callPool) of(s *relay.Stream) *shardCalls {
+	if p == nil {
+		return &shardCalls{}
+	}
+	return &p[s.Shard()]
+}
+
+// shardCalls is the unused memory of the calls of a shard.
+type shardCalls struct {
+	calls    freeList[callState]
+	openings freeList[opening]
+}
+
+// freeList holds unused objects, which are zero but for what their put keeps.
+type freeList[T any] []*T
+
+// keepCalls is the maximum length of a freeList.
+const keepCalls = 512
+
+func (l *freeList[T]) get() *T {
+	last := len(*l) - 1
+	if last < 0 {
+		return new(T)
+	}
+	x := (*l)[last]
+	*l = (*l)[:last]
+	return x
+}
+
+func (l *freeList[T]) put(x *T) {
+	if len(*l) < keepCalls {
+		*l = append(*l, x)
+	}
+}
 
 // get starts a call from its headers. Its strings outlive the headers.
-func (p *callPool) get(s *relay.Stream) *callState {
-	t, _ := p.calls.Get().(*callState)
-	if t == nil {
-		t = &callState{}
-	}
+func (p *shardCalls) get(s *relay.Stream) *callState {
+	t := p.calls.get()
 	p.open(t)
 	s.Value, t.Stream = t, relayed{s}
 	t.readMethod(s.Path())
@@ -49,42 +82,49 @@ func (t *callState) setRequestID(s *relay.Stream) {
 		t.RequestID = t.Keep(id)
 		return
 	}
-	var id [26]byte
-	for half := range 2 {
-		for i, bits := 0, rand.Uint64(); i < len(id)/2; i, bits = i+1, bits>>5 {
-			id[half*len(id)/2+i] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"[bits&31]
-		}
+	var id [requestIDLen + 6]byte
+	for at, n := 0, rand.Uint64(); at < requestIDLen; at, n = at+8, rand.Uint64() {
+		binary.LittleEndian.PutUint64(id[at:], base32of(n))
 	}
-	t.RequestID = t.Keep(filter.View(id[:]))
+	t.RequestID = t.Keep(filter.View(id[:requestIDLen]))
 	s.SetHeader(filter.RequestIDHeader, t.RequestID)
 }
 
+// requestIDLen is the length of an id in base32, of 130 bits.
+const requestIDLen = 26
+
+// base32of returns the low 40 bits of n in the alphabet of RFC 4648 §6, as eight bytes.
+func base32of(n uint64) uint64 {
+	const bytes = 0x0101_0101_0101_0101
+	n = n&0xf_ffff | n>>20&0xf_ffff<<32
+	n = n&0x3ff_0000_03ff | n>>10&0x3ff_0000_03ff<<16
+	n = n&0x1f_001f_001f_001f | n>>5&0x1f_001f_001f_001f<<8
+	digits := (n + (0x80-26)*bytes) >> 7 & bytes // 1 in each byte from 26 on, which becomes a digit
+	return n + 'A'*bytes - digits*('A'+26-'2')
+}
+
 // put ends a call, whose opening is attached.
-func (p *callPool) put(t *callState) {
+func (p *shardCalls) put(t *callState) {
 	t.Reset()
 	*t.opening = opening{}
 	*t = callState{Call: t.Call, states: states{forward: t.forward.Keep()}, opening: t.opening}
-	p.calls.Put(t)
+	p.calls.put(t)
 }
 
 // release detaches the opening of a call.
-func (p *callPool) release(t *callState) {
+func (p *shardCalls) release(t *callState) {
 	o := t.opening
 	t.opening, t.Opening = nil, nil
 	*o = opening{}
-	p.openings.Put(o)
+	p.openings.put(o)
 }
 
 // open attaches an empty opening to a call that has none.
-func (p *callPool) open(t *callState) {
-	if t.opening != nil {
-		return
+func (p *shardCalls) open(t *callState) {
+	if t.opening == nil {
+		t.opening = p.openings.get()
+		t.Opening = &t.opening.Opening
 	}
-	o, _ := p.openings.Get().(*opening)
-	if o == nil {
-		o = &opening{}
-	}
-	t.opening, t.Opening = o, &o.Opening
 }
 
 func callOf(s *relay.Stream) *callState { return s.Value.(*callState) }

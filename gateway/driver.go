@@ -48,7 +48,7 @@ func (h *handler) Headers(s *relay.Stream) {
 		h.proceed(s, served.(*callState))
 		return
 	}
-	t := h.calls.get(s)
+	t := h.calls.of(s).get(s)
 	startDeadline(s)
 	switch v := s.RequestValue().(type) {
 	case *web.Inherited:
@@ -168,16 +168,17 @@ func (h *handler) Started(s *relay.Stream) {
 		t.Pin.Pinned.MarkUsed()
 	}
 	if t.walk.serving == nil {
-		h.calls.release(t)
+		h.calls.of(s).release(t)
 	}
 }
 
 // Done ends one of a call's streams.
 func (h *handler) Done(s *relay.Stream, r *relay.Result) {
 	t := callOf(s)
-	h.calls.open(t)
+	own := h.calls.of(s)
+	own.open(t)
 	if h.driver.done(t, relayed{s}, r); t.walk.over && !t.walk.shared {
-		h.calls.put(t)
+		own.put(t)
 	}
 }
 

@@ -94,7 +94,7 @@ type driven struct {
 // newCallState returns the state of a call.
 func newCallState() *callState {
 	t := &callState{}
-	new(callPool).open(t)
+	new(shardCalls).open(t)
 	return t
 }
 

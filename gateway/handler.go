@@ -73,6 +73,7 @@ func newHandler(cfg *Config, own *shares, q *fairqueue.Queue, guard *localgrpc.S
 		ready:      ready.New(cfg.Routing.Expedite, own.unready),
 		driver:     newDriver(statuses),
 		statuses:   statuses,
+		calls:      make(callPool, cfg.Relay.Shards),
 		shares:     own,
 		fairQueue:  q,
 	}

@@ -29,7 +29,7 @@ type serving struct {
 // proceed continues a call on a further stream.
 func (h *handler) proceed(s *relay.Stream, t *callState) {
 	if t.walk.over {
-		h.driver.begin(h.calls.get(s), h.chain.ended)
+		h.driver.begin(h.calls.of(s).get(s), h.chain.ended)
 		return
 	}
 	s.Value = t

@@ -196,7 +196,8 @@ func (c *clientEnd) head() *hpack.List {
 	head.Fields = append(head.Fields, consts.te)
 	if q.Timeout > 0 {
 		var buf [24]byte
-		head.Append("grpc-timeout", string(appendTimeout(buf[:0], q.Timeout)), nameTimeout)
+		left := string(appendTimeout(buf[:0], q.Timeout))
+		head.Append("grpc-timeout", left, classify("grpc-timeout", left))
 	}
 	return head
 }

@@ -41,14 +41,17 @@ const (
 // classify is the classify function of the hpack.Interner.
 func (r *Relay) classify(name, value string) uint32 {
 	tag := classify(name, value)
-	if tag == nameOther && r.cfg.Forwarding.OmitHeader != nil && r.cfg.Forwarding.OmitHeader(name) {
+	if tag&^setMask == nameOther && r.cfg.Forwarding.OmitHeader != nil && r.cfg.Forwarding.OmitHeader(name) {
 		tag |= tagHidden
 	}
 	return tag
 }
 
 // classify returns the tag of a field. It must not retain its arguments.
-func classify(name, value string) uint32 {
+func classify(name, value string) uint32 { return kindOf(name, value) | bitOf(name)<<setShift }
+
+// kindOf returns the tag of a field without its bit of setOf.
+func kindOf(name, value string) uint32 {
 	if !validName(name) || !validValue(value) {
 		return tagBad
 	}

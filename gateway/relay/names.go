@@ -5,13 +5,25 @@ package relay
 type nameSet uint64
 
 // setOf returns the set with one name. Names of different length, or with another last or middle byte, mostly differ.
-func setOf(name string) nameSet {
-	n := uint(len(name))
+func setOf(name string) nameSet { return 1 << bitOf(name) }
+
+// bitOf returns the bit of a name, up to 63.
+func bitOf(name string) uint32 {
+	n := uint32(len(name))
 	if n == 0 {
-		return 1
+		return 0
 	}
-	return 1 << ((n*5 + uint(name[n/2]) + uint(name[n-1])*4) & 63)
+	return (n*5 + uint32(name[n/2]) + uint32(name[n-1])*4) & 63
 }
+
+// setShift is the position of the bit of setOf in a field's tag, of 6 bits, so that a search does not read the names.
+const (
+	setShift        = 26
+	setMask  uint32 = 63 << setShift
+)
+
+// setOfTag returns the set with the name of a field.
+func setOfTag(tag uint32) nameSet { return 1 << (tag >> setShift) }
 
 // mayHave reports whether the request may have a header.
 func (s *Stream) mayHave(name string) bool {
@@ -20,7 +32,7 @@ func (s *Stream) mayHave(name string) bool {
 	}
 	if s.names == 0 {
 		for i := range s.head.Fields {
-			name := setOf(s.head.Fields[i].Name)
+			name := setOfTag(s.head.Fields[i].Tag)
 			s.twice |= s.names & name
 			s.names |= name
 		}

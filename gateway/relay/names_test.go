@@ -20,7 +20,7 @@ func TestNamesAreFound(t *testing.T) {
 		}
 		for i := range r.IntN(24) {
 			n, v := name(), fmt.Sprint(i)
-			s.head.Append(n, v, 0)
+			s.head.Append(n, v, classify(n, v))
 			if values[n]++; values[n] == 1 {
 				first[n] = v
 			}

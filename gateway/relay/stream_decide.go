@@ -82,7 +82,9 @@ func (s *Stream) writeRequest(t transport) {
 		case nameGRPCStatus, nameGRPCMessage, nameGRPCDetails:
 			continue // requests have no status; no server must take it for a response
 		}
-		if e := s.editOf(f.Name); e == nil {
+		if s.edited&setOfTag(f.Tag) == 0 {
+			w.field(f)
+		} else if e := s.editOf(f.Name); e == nil {
 			w.field(f)
 		} else if f.Tag&tagPseudo != 0 && !e.drop {
 			w.text(e.name, e.value)

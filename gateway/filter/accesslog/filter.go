@@ -34,7 +34,8 @@ func (Filter) Admit(*filter.Call, *filter.Stateless) filter.Step { return filter
 
 // Done implements filter.Filter.
 func (f Filter) Done(c *filter.Call, _ *filter.Stateless, r *filter.Result) {
-	rec := recordOf(c, r.Result)
+	var rec telemetry.Record
+	fill(&rec, c, r.Result)
 	rec.Shard = uint32(c.Stream.Shard())
 	c.Span.End(&rec)
 	f.Record(&rec, c.Audited)
@@ -60,18 +61,16 @@ func (f Filter) Record(rec *telemetry.Record, reserved bool) {
 	}
 }
 
-// recordOf returns the record of a call that ended with r.
-func recordOf(c *filter.Call, r *relay.Result) telemetry.Record {
-	rec := telemetry.Record{
-		Call: &c.Info, Protocol: c.Client.Protocol, Client: c.Client.Address, RequestID: c.RequestID,
-		Capability: c.Metrics(), Tenant: c.Principal.Metrics, InFlight: c.InFlight,
-		TenantUID: c.Principal.UID(),
-		Code:      r.Code, Reason: c.Reason, Failure: r.Failure.String(), Shadowed: c.Shadowed(), Shed: c.Shed,
-		Trace: c.Trace, Traced: c.Span != nil, Replayed: c.Replayed,
-		BytesIn: r.BytesIn, BytesOut: r.BytesOut,
-		Started: r.Started, Forwarded: r.Forwarded, FirstByte: r.FirstByte, Ended: r.Ended,
-		Held: c.Held(),
-	}
+// fill makes an empty record that of a call that ended with r. Records are large, so they are not copied.
+func fill(rec *telemetry.Record, c *filter.Call, r *relay.Result) {
+	rec.Call, rec.Protocol, rec.Client, rec.RequestID = &c.Info, c.Client.Protocol, c.Client.Address, c.RequestID
+	rec.Capability, rec.Tenant, rec.TenantUID = c.Metrics(), c.Principal.Metrics, c.Principal.UID()
+	rec.InFlight, rec.Code, rec.Reason, rec.Failure = c.InFlight, r.Code, c.Reason, r.Failure.String()
+	rec.Shadowed, rec.Shed, rec.Replayed = c.Shadowed(), c.Shed, c.Replayed
+	rec.Trace, rec.Traced = c.Trace, c.Span != nil
+	rec.BytesIn, rec.BytesOut = r.BytesIn, r.BytesOut
+	rec.Started, rec.Forwarded, rec.FirstByte, rec.Ended = r.Started, r.Forwarded, r.FirstByte, r.Ended
+	rec.Held = c.Held()
 	if d := &c.Decision; d.Made {
 		rec.Decision = telemetry.Decision{Made: true, Level: d.Level, Verdict: d.Verdict, Cached: d.Cached,
 			Differs: d.Differs, Candidate: d.Candidate, Approval: d.Approval}
@@ -85,5 +84,4 @@ func recordOf(c *filter.Call, r *relay.Result) telemetry.Record {
 	if r.Code == 0 {
 		rec.Outcome = c.Outcome
 	}
-	return rec
 }
