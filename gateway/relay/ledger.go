@@ -225,7 +225,9 @@ func (s *Stream) uncharge() {
 // charge returns the bytes of the connection's input and output that its accept.ConnBytes does not cover.
 func (c *conn) charge(input int) int64 { return max(int64(input+c.unsent-accept.FreeBytes), 0) }
 
-func (c *conn) input() int { return cap(c.partial) + cap(c.block.buf) + cap(c.backlog) }
+func (c *conn) input() int {
+	return cap(c.partial) + cap(c.block.buf) + cap(c.backlog) + c.dec.Kept()
+}
 
 // recount updates the connection's own charge: for unprocessed input, and for output that its peer has not read. If
 // there is no room, it drops both: a peer that reads, and sends complete frames, needs no more than accept.FreeBytes.
@@ -265,6 +267,7 @@ func (c *conn) chargeOutput() {
 
 // forgetInput drops the input of a connection that ends.
 func (c *conn) forgetInput() {
+	c.dec.Forget()
 	for _, b := range []*[]byte{&c.partial, &c.block.buf, &c.backlog} {
 		c.sh.buffers.put(*b)
 		*b = nil

@@ -3,6 +3,9 @@ package relay
 import (
 	"sync/atomic"
 	"testing"
+
+	"github.com/capgate/capgate/gateway/relay/hpack"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // sharedAccount is an Account of several goroutines.
@@ -68,5 +71,24 @@ func BenchmarkLedger(b *testing.B) {
 		l.add(2000)
 		l.add(-5000)
 		sh.cool(&l)
+	}
+}
+
+// TestKeptFieldsAreInput: the fields that a connection's decoder keeps are charged like other input, and dropped with
+// it.
+func TestKeptFieldsAreInput(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t, 1, Config{})
+	e := m.addClient()
+	m.sh.enter()
+	defer m.sh.leave()
+	before := e.c.input()
+	block := append([]byte{0x04, 0x80 | 60}, make([]byte, 60)...) // :path, of 96 zeros
+	check.Must(t, e.c.dec.Decode(block, new(hpack.List), 1<<20))
+	if n := e.c.input() - before; n < 150 || n > 1000 {
+		t.Errorf("%d bytes are charged", n)
+	}
+	if e.c.forgetInput(); e.c.input() != 0 {
+		t.Errorf("%d bytes are left", e.c.input())
 	}
 }

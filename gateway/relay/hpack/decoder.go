@@ -39,6 +39,7 @@ type Decoder struct {
 	table table
 	limit uint32 // maximum size of the table that the peer may request
 	owed  bool   // the peer must start its next block with a size update
+	last  [2]*lastLiteral
 }
 
 // NewDecoder returns a Decoder for a peer whose dynamic table may have maxTable bytes (SETTINGS_HEADER_TABLE_SIZE;
@@ -166,10 +167,14 @@ func (d *Decoder) literal(p []byte, dst *List, left int) ([]byte, int, error) {
 	case p[0]&kindSizeUpdate != 0:
 		return nil, left, ErrTableSize // not at the start
 	}
-	f := Field{Sensitive: p[0]&^maskLiteral == kindNever}
+	f, whole := Field{Sensitive: p[0]&^maskLiteral == kindNever}, p
 	index, p, err := readInt(p, mask)
 	if err != nil {
 		return nil, left, err
+	}
+	repeats := mask == maskLiteral && index <= staticLen
+	if l := d.last[index%2]; repeats && l != nil && l.begins(whole) {
+		return whole[len(l.coded):], l.append(dst, left), nil
 	}
 	before := len(dst.arena)
 	if index == 0 {
@@ -178,6 +183,7 @@ func (d *Decoder) literal(p []byte, dst *List, left int) ([]byte, int, error) {
 		err = d.nameOf(index, dst, &f)
 	}
 	if err == nil {
+		repeats = repeats && len(p) > 0 && p[0]&huffmanBit != 0
 		f.Value, p, err = readString(p, dst)
 	}
 	if err != nil {
@@ -195,6 +201,9 @@ func (d *Decoder) literal(p []byte, dst *List, left int) ([]byte, int, error) {
 	// calls but one until it is evicted.
 	f.Tag = d.in.classify(f.Name, f.Value)
 	dst.Fields = append(dst.Fields, f)
+	if coded := whole[:len(whole)-len(p)]; repeats && len(coded) >= minLast && len(coded) <= maxLast {
+		d.keepLast(index%2, coded, &f)
+	}
 	return p, left, nil
 }
 

@@ -22,6 +22,7 @@
 //
 //	field.go              Field, List
 //	decoder.go, string.go decoding of a block
+//	last.go               a field that a peer repeats but does not index
 //	table.go              the decoder's dynamic table
 //	intern.go             repeated fields
 //	encoder.go, sent.go   encoding of a block; the encoder's dynamic table
