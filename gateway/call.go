@@ -83,8 +83,8 @@ func (t *callState) setRequestID(s *relay.Stream) {
 		return
 	}
 	var id [requestIDLen + 6]byte
-	for at, n := 0, rand.Uint64(); at < requestIDLen; at, n = at+8, rand.Uint64() {
-		binary.LittleEndian.PutUint64(id[at:], base32of(n))
+	for at := 0; at < requestIDLen; at += 8 {
+		binary.LittleEndian.PutUint64(id[at:], base32of(rand.Uint64()))
 	}
 	t.RequestID = t.Keep(filter.View(id[:requestIDLen]))
 	s.SetHeader(filter.RequestIDHeader, t.RequestID)
