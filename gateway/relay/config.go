@@ -23,7 +23,7 @@ type Config struct {
 	// OnConnect returns Peer.Value. It is called once for each client connection, at its setup.
 	OnConnect func(*Peer) any
 	// Web is called for each stream that is not gRPC before its http.Handler, with the shard locked. It may set and
-	// drop headers, and set Stream.Value for ValueOf, and must not do anything else.
+	// drop headers, and set Stream.Value for ValueOf, which may be a WebContext, and must not do anything else.
 	Web func(*Stream)
 	// WebOnly sends all requests to the http.Handler, including those of gRPC. The Handler is then optional.
 	WebOnly bool

@@ -104,11 +104,12 @@ func (sh *shard) signal() {
 		sh.inbox.signals[i] = nil
 		told := e.notifications
 		e.notifications = 0
+		readable, writable := e.signals()
 		if told&notifySender != 0 {
-			wake(e.writable)
+			wake(writable)
 		}
 		if told&notifyReceiver != 0 {
-			wake(e.readable)
+			wake(readable)
 		}
 	}
 	sh.inbox.signals = sh.inbox.signals[:0]

@@ -32,7 +32,7 @@ type localEnd struct {
 	hold          Account   // charged for what a user of unary holds; optional
 	counts        peerState // not checked, because code in the process causes no floods
 
-	readable, writable chan struct{} // signal the user
+	readable, writable chan struct{} // signal the user; in raw mode nil until it waits, and then guarded by mu
 
 	mu      sync.Mutex
 	in      byteQueue // to the user; only the shard grows and drops it
@@ -73,7 +73,7 @@ func (e *localEnd) init(owner localOwner, sh *shard, most int) {
 	e.owner, e.sh, e.most = owner, sh, most
 	e.event.of = owner
 	e.credit = sh.relay.cfg.HTTP2.StreamWindow
-	if e.readable == nil {
+	if e.readable == nil && !e.raw {
 		e.readable, e.writable = make(chan struct{}, 1), make(chan struct{}, 1)
 	}
 }

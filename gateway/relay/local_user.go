@@ -64,6 +64,23 @@ func (e *localEnd) restore() {
 	}
 }
 
+// signals returns the channels on which the user waits. nil means that it does not wait, and has not yet.
+func (e *localEnd) signals() (readable, writable chan struct{}) {
+	if e.raw {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+	}
+	return e.readable, e.writable
+}
+
+// waitsFor returns a channel for the user to wait on, which it makes the first time. The caller must hold mu.
+func waitsFor(signal *chan struct{}) <-chan struct{} {
+	if *signal == nil {
+		*signal = make(chan struct{}, 1)
+	}
+	return *signal
+}
+
 // send sends a message, and blocks while the window is exhausted. It returns io.EOF if the stream has ended.
 func (e *localEnd) send(m Message, last bool) error {
 	var prefix [prefixLen]byte

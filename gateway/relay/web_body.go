@@ -28,13 +28,13 @@ func (b *webBody) Read(p []byte) (int, error) {
 		return 0, io.EOF
 	}
 	for {
-		n, tell, by, err := e.takeBytes(p)
+		n, tell, signal, by, err := e.takeBytes(p)
 		if tell {
 			e.sh.post(&e.event)
 		}
 		switch err {
 		case errNotYet:
-			await(e.readable, by)
+			await(signal, by)
 			continue
 		case io.EOF:
 			b.finish()
@@ -60,21 +60,21 @@ func (b *webBody) Close() error {
 	return nil
 }
 
-// takeBytes reads without waiting. If tell is true, the shard must be notified of the taken bytes. by is the read
-// deadline.
-func (e *webEnd) takeBytes(p []byte) (n int, tell bool, by time.Time, err error) {
+// takeBytes reads without waiting. If tell is true, the shard must be notified of the taken bytes. After errNotYet the
+// caller has to wait for the signal, or until the read deadline.
+func (e *webEnd) takeBytes(p []byte) (n int, tell bool, signal <-chan struct{}, by time.Time, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.reads = false
 	switch {
 	case e.unread == http.ErrBodyReadAfterClose: //nolint:errorlint // it is set below
-		return 0, false, by, e.unread
+		return 0, false, nil, by, e.unread
 	case len(p) == 0:
 	case e.in.len() > 0:
 		n = copy(p, e.in.buf[e.in.off:])
 		e.in.off += n
 		e.taken += n
-		return n, e.isDue(), by, nil
+		return n, e.isDue(), nil, by, nil
 	case e.requestEnd:
 		err = io.EOF
 	case e.unread != nil:
@@ -86,8 +86,9 @@ func (e *webEnd) takeBytes(p []byte) (n int, tell bool, by time.Time, err error)
 		err = e.unread
 	default:
 		e.reads, err = true, errNotYet
+		signal = waitsFor(&e.readable)
 	}
-	return 0, false, e.readBy, err
+	return 0, false, signal, e.readBy, err
 }
 
 // stopReading ends all waits of Read.
@@ -96,8 +97,9 @@ func (e *webEnd) stopReading(why error) {
 	if e.unread == nil || why == http.ErrBodyReadAfterClose { //nolint:errorlint // it is a constant
 		e.unread = why
 	}
+	readable := e.readable
 	e.mu.Unlock()
-	wake(e.readable)
+	wake(readable)
 }
 
 func (e *webEnd) trailers() []hpack.Field {

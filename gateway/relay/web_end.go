@@ -275,8 +275,9 @@ func (e *webEnd) reset(code errCode, why error) {
 		e.reply.reset, e.reply.code, e.unwritten = true, code, why
 	}
 	e.shut = true
+	writable := e.writable
 	e.mu.Unlock()
-	wake(e.writable)
+	wake(writable)
 	e.sh.post(&e.event)
 }
 
@@ -297,6 +298,13 @@ func (c *webContext) Value(key any) any {
 		return c.end.sh.relay.accept.HTTP1()
 	}
 	return c.Context.Value(key)
+}
+
+// WebContext is a Stream.Value set by Config.Web that becomes the context of the request: a handler that adds values to
+// it needs no copy of the request.
+type WebContext interface {
+	// Within is called once, before the handler. It returns the context of the request, within that of its stream.
+	Within(context.Context) context.Context
 }
 
 type webKey struct{}

@@ -60,7 +60,7 @@ func (e *webEnd) held() []byte {
 // give posts out, and p after the held bytes. It blocks while the window is exhausted.
 func (e *webEnd) give(out *webOut, p []byte) error {
 	for {
-		rest, by, err := e.giveSome(out, p)
+		rest, signal, by, err := e.giveSome(out, p)
 		if err != nil {
 			e.sh.tryDrain()
 			return err
@@ -74,20 +74,22 @@ func (e *webEnd) give(out *webOut, p []byte) error {
 			return nil
 		}
 		p = rest
-		await(e.writable, by)
+		await(signal, by)
 	}
 }
 
-func (e *webEnd) giveSome(out *webOut, p []byte) (rest []byte, by time.Time, err error) {
+// giveSome gives as much as there is window for. If it returns a rest, the caller has to wait for the signal, or until
+// the write deadline.
+func (e *webEnd) giveSome(out *webOut, p []byte) (rest []byte, signal <-chan struct{}, by time.Time, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
 	case e.shut:
-		return nil, by, e.why()
+		return nil, nil, by, e.why()
 	case out.headed && !e.reply.headed:
 		e.reply.headed, e.reply.head, e.reply.bare = true, out.head, out.bare
 	case !e.writeBy.IsZero() && !time.Now().Before(e.writeBy):
-		return nil, by, e.late()
+		return nil, nil, by, e.late()
 	}
 	if out.dropped > 0 {
 		e.out = e.out[:0]
@@ -95,11 +97,13 @@ func (e *webEnd) giveSome(out *webOut, p []byte) (rest []byte, by time.Time, err
 		out.dropped = 0
 	}
 	rest = e.put(p)
-	if e.writes = len(rest) > 0; !e.writes && out.last && !out.bare {
+	if e.writes = len(rest) > 0; e.writes {
+		signal = waitsFor(&e.writable)
+	} else if out.last && !out.bare {
 		e.reply.trailer, e.reply.ended = out.trailer, len(out.trailer) > 0
 		e.outEnd = !e.reply.ended
 	}
-	return rest, e.writeBy, nil
+	return rest, signal, e.writeBy, nil
 }
 
 // late ends a response that the client has not read in time. The caller must hold mu.

@@ -68,7 +68,7 @@ func (e *webEnd) request() *http.Request {
 		delete(header, "Expect")
 		e.body.expected = !e.complete
 	}
-	if announced := header["Trailer"]; !e.complete || len(announced) > 0 {
+	if announced := header["Trailer"]; len(announced) > 0 || e.mayHaveTrailers() {
 		req.Trailer = trailerNames(announced)
 		delete(header, "Trailer")
 	}
@@ -77,6 +77,9 @@ func (e *webEnd) request() *http.Request {
 		if length := header["Content-Length"]; len(length) > 0 {
 			req.ContentLength, _ = strconv.ParseInt(length[0], 10, 64) // see Stream.checkRequest
 		}
+	}
+	if v, ok := e.value.(WebContext); ok {
+		return req.WithContext(v.Within(&e.ctx))
 	}
 	return req.WithContext(&e.ctx)
 }
@@ -119,6 +122,13 @@ func makeHeader(fields []hpack.Field) http.Header {
 		header[name] = values[i : i+1 : i+1]
 	}
 	return header
+}
+
+// mayHaveTrailers reports whether the request has trailers, or its end was not received yet.
+func (e *webEnd) mayHaveTrailers() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return !e.requestEnd || len(e.trailer) > 0
 }
 
 // trailerNames returns the trailer of a request whose body has not been read (http.Request.Trailer). It is never nil,

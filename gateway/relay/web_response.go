@@ -288,10 +288,10 @@ func (w *webWriter) SetReadDeadline(by time.Time) error {
 	}
 	e.mu.Lock()
 	e.readBy = by
-	waits := e.reads
+	waits, readable := e.reads, e.readable
 	e.mu.Unlock()
 	if waits {
-		wake(e.readable)
+		wake(readable)
 	}
 	return nil
 }
@@ -306,10 +306,10 @@ func (w *webWriter) SetWriteDeadline(by time.Time) error {
 	}
 	e.mu.Lock()
 	e.writeBy = by
-	waits := e.writes
+	waits, writable := e.writes, e.writable
 	e.mu.Unlock()
 	if waits {
-		wake(e.writable)
+		wake(writable)
 	}
 	return nil
 }

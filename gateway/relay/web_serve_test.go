@@ -2,6 +2,7 @@ package relay_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -309,6 +310,39 @@ func TestWebRequest(t *testing.T) {
 		if !local || r.secure != second || (r.value == "/a") != second || r.server == nil {
 			t.Errorf("%s: %+v; local %+v", proto, r, local)
 		}
+	}
+}
+
+// ownContext is a Stream.Value that becomes the context of its request.
+type ownContext struct{ context.Context }
+
+func (o *ownContext) Within(ctx context.Context) context.Context {
+	o.Context = ctx
+	return o
+}
+
+// TestWebContext: the context that Config.Web sets is that of the request, within the context of its stream.
+func TestWebContext(t *testing.T) {
+	t.Parallel()
+	ended := make(chan error, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	cfg := relay.Config{Web: func(s *relay.Stream) { s.Value = new(ownContext) }}
+	_, addr := serveRelay(t, cfg, &forwarder{}, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if own, ok := r.Context().(*ownContext); !ok || relay.ValueOf(own) != any(own) {
+			t.Error("the request has another context")
+		}
+		cancel()
+		<-r.Context().Done()
+		ended <- r.Context().Err()
+	}))
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/", nil)
+	check.Must(t, err)
+	if resp, err := webClients(t, nil)["HTTP/2.0"].Do(req); err == nil {
+		_ = resp.Body.Close()
+		t.Error("a request that was canceled has a response")
+	}
+	if err := check.Received(t, ended, "the end"); !errors.Is(err, context.Canceled) {
+		t.Errorf("the context of a stream that was reset ends with %v", err)
 	}
 }
 

@@ -51,6 +51,8 @@ func (o *owner) Charge(n int64) { o.charged += n }
 
 func (o *owner) Exceeded(int64) error { return errTooMuch }
 
+func (*owner) Reserved() *bodybudget.Reservation { return new(bodybudget.Reservation) }
+
 const kib = 1 << 10
 
 func newPool(most int64) *bodybudget.Budget { return bodybudget.New(fairshare.New("bodies", most)) }

@@ -31,6 +31,8 @@ type Owner interface {
 	Charge(n int64)
 	// Exceeded returns the error for a body that exceeds the budget after a number of bytes.
 	Exceeded(read int64) error
+	// Reserved returns memory for the Reservation of the request, in the zero state.
+	Reserved() *Reservation
 }
 
 // Reservation is the reserved memory of one request body. It must be used by one goroutine. A nil Reservation has no
@@ -61,7 +63,9 @@ func (p *Budget) Handler(ownerOf func(*http.Request) Owner, next http.Handler) h
 			next.ServeHTTP(w, r)
 			return
 		}
-		h := &Reservation{budget: p, owner: ownerOf(r), w: w, r: r}
+		owner := ownerOf(r)
+		h := owner.Reserved()
+		h.budget, h.owner, h.w, h.r = p, owner, w, r
 		h.selectAccount()
 		defer func() { h.account.Release(h.held) }()
 		next.ServeHTTP(w, request.With(r, reservationKey{}, h))

@@ -110,6 +110,10 @@ func protocolOf(r *http.Request) protocol {
 	}
 	typ := mediaType(r.Header)
 	switch {
+	case typ == "application/json": // most requests
+		if header.First(r.Header, "Connect-Protocol-Version") != "" || looksLikeMethod(r.URL.Path) {
+			return connectUnary
+		}
 	case isOf(typ, typeWebText):
 		return grpcWebText
 	case isOf(typ, typeWeb):
@@ -117,9 +121,6 @@ func protocolOf(r *http.Request) protocol {
 	case typ == typeStream+"proto", typ == typeStream+"json":
 		return connectStream
 	case typ == "application/proto":
-		return connectUnary
-	case typ == "application/json" &&
-		(header.First(r.Header, "Connect-Protocol-Version") != "" || looksLikeMethod(r.URL.Path)):
 		return connectUnary
 	}
 	return none
@@ -149,6 +150,10 @@ func (t *target) formOf(p protocol) protocol {
 
 // mediaType returns the type of the body, without parameters.
 func mediaType(h http.Header) string {
-	typ, _, _ := strings.Cut(header.First(h, "Content-Type"), ";")
+	typ := header.First(h, "Content-Type")
+	if typ == "application/json" {
+		return typ
+	}
+	typ, _, _ = strings.Cut(typ, ";")
 	return strings.ToLower(strings.TrimSpace(typ))
 }

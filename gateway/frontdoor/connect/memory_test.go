@@ -38,6 +38,7 @@ func (sender) Authenticate(context.Context) error { return nil }
 func (sender) Admit(int64) error                  { return nil }
 func (sender) Charge(int64)                       {}
 func (sender) Exceeded(int64) error               { return status.Error(codes.ResourceExhausted, "OVERLOADED") }
+func (sender) Reserved() *bodybudget.Reservation  { return new(bodybudget.Reservation) }
 
 // behindBudget serves a request, whose body may hold most of a pool.
 func behindBudget(h http.Handler, pool *fairshare.Pool, r *http.Request) *httptest.ResponseRecorder {

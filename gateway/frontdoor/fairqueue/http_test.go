@@ -14,11 +14,17 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
+// host is the owner of the requests for a host.
+type host string
+
+func (h host) Account() (tenant, from string) { return string(h), "" }
+func (host) Queued() *Body                    { return new(Body) }
+
 func TestRequestsPass(t *testing.T) {
 	t.Parallel()
 	q := open(t, 1)
 	var ctx context.Context
-	h := q.Handler(func(r *http.Request) (tenant, from string) { return r.Host, "" }, http.NotFoundHandler(),
+	h := q.Handler(func(r *http.Request) Owner { return host(r.Host) }, http.NotFoundHandler(),
 		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			ctx = r.Context()
 			_, _ = io.Copy(w, r.Body)
@@ -30,7 +36,7 @@ func TestRequestsPass(t *testing.T) {
 			t.Errorf("%d %q", w.Code, w.Body)
 		}
 	}
-	b := ctx.Value(bodyKey{}).(*body)
+	b := ctx.Value(bodyKey{}).(*Body)
 	CallStarted(ctx)
 	b.ReadCloser, b.queue = io.NopCloser(strings.NewReader("more")), nil // the queue is no longer used
 	if text, err := io.ReadAll(b); string(text) != "more" || err != nil {
@@ -45,7 +51,7 @@ func TestBodiesWaitAgain(t *testing.T) {
 	q := open(t, 1)
 	var reads []bool // whether each waits
 	release := q.hold()
-	b := &body{ReadCloser: io.NopCloser(strings.NewReader(strings.Repeat("x", 3*bodyInTurn))), ctx: check.Context(t),
+	b := &Body{ReadCloser: io.NopCloser(strings.NewReader(strings.Repeat("x", 3*bodyInTurn))), ctx: check.Context(t),
 		queue: q, tenant: "a", turn: q.turn.Load(), left: bodyInTurn}
 	read := func(n int) {
 		ended := make(chan error, 1)
@@ -92,7 +98,7 @@ func TestBodiesOfWhoLeaves(t *testing.T) {
 	release := q.hold()
 	ctx, leave := context.WithCancel(t.Context())
 	leave()
-	b := &body{ReadCloser: io.NopCloser(strings.NewReader("more")), ctx: ctx, queue: q, tenant: "a"}
+	b := &Body{ReadCloser: io.NopCloser(strings.NewReader("more")), ctx: ctx, queue: q, tenant: "a"}
 	if text, err := io.ReadAll(b); !errors.Is(err, context.Canceled) {
 		t.Errorf("%q, %v", text, err)
 	}
@@ -104,7 +110,7 @@ func TestRequestsAreRefused(t *testing.T) {
 	q := open(t, 1)
 	release := q.hold()
 	full := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) })
-	h := q.Handler(func(r *http.Request) (tenant, from string) { return r.Host, "" }, full,
+	h := q.Handler(func(r *http.Request) Owner { return host(r.Host) }, full,
 		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
 	ask := func(ctx context.Context, host string) int {
 		w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil)

@@ -1,13 +1,14 @@
 package problem
 
 import (
-	"context"
 	"crypto/rand"
 	"io"
 	"net/http"
 	"strings"
 
 	"google.golang.org/grpc/codes"
+
+	"github.com/capgate/capgate/gateway/frontdoor/request"
 )
 
 // RequestID is the header with the id of a request, in requests and responses.
@@ -33,7 +34,7 @@ func WithRequestID(next http.Handler) http.Handler {
 		w.Header()[RequestID] = ids[:1:1]
 		defer drain(r, r.Body)
 		if !good {
-			r = r.WithContext(context.WithValue(r.Context(), badIDKey{}, true))
+			r = request.With(r, badIDKey{}, true)
 		}
 		next.ServeHTTP(w, r)
 	})

@@ -36,11 +36,18 @@ func (s *Scope) find(key any) int {
 	return -1
 }
 
-// With returns a request whose context has a value. It is r itself if its context is a Scope with room that does not
-// have the key yet.
+// scope makes every context that embeds a Scope one for With.
+func (s *Scope) scope() *Scope { return s }
+
+// With returns a request whose context has a value. It is r itself if its context is, or embeds, a Scope with room that
+// does not have the key yet.
 func With(r *http.Request, key, value any) *http.Request {
-	s, ok := r.Context().(*Scope)
-	if !ok || s.n == scopeSize || s.find(key) >= 0 {
+	c, ok := r.Context().(interface{ scope() *Scope })
+	if !ok {
+		return r.WithContext(context.WithValue(r.Context(), key, value))
+	}
+	s := c.scope()
+	if s.n == scopeSize || s.find(key) >= 0 {
 		return r.WithContext(context.WithValue(r.Context(), key, value))
 	}
 	s.values[s.n] = scopeValue{key, value}

@@ -33,6 +33,10 @@ func TestScope(t *testing.T) {
 		t.Errorf("values are lost: copied %t; the copy has %v, %v, %v", more != r,
 			more.Context().Value(key(scopeSize)), more.Context().Value(key(1)), more.Context().Value(key(-1)))
 	}
+	within := &struct{ Scope }{Scope{Context: t.Context()}}
+	if r := plain.WithContext(within); With(r, key(0), "v") != r || within.Value(key(0)) != "v" {
+		t.Error("the request is copied for a value of a context that embeds a Scope")
+	}
 	child, stop := context.WithCancel(more.Context())
 	defer stop()
 	if cancel(); child.Err() == nil {

@@ -14,43 +14,38 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// early is the result of Headers for an HTTP/2 request. It is the Value of the request's stream.
-type early struct {
-	client  filter.Client
-	details filter.ClientDetails
-	lookup  lookup
-}
-
 // lookup is the result of a lookup of a credential in memory.
 type lookup struct {
-	done     bool // the lookup is complete, or impossible with the credential of the headers
 	known    bool // identity or refusal is the result; otherwise the store must be used
 	identity tenant.Identity
 	refusal  *call.Refusal
 }
 
-// Headers resolves the client of an HTTP/2 request, and looks up its caller in memory. The memory that the relay holds
-// for the request is charged to its tenant, if known. Headers implements relay.Config.Web, and runs on the
-// connection's reader.
+// Headers creates the Request of an HTTP/2 request, which is its relay.WebContext: it resolves the client, and looks up
+// the caller in memory. The memory that the relay holds for the request is charged to its tenant, if known. Headers
+// implements relay.Config.Web, and runs on the connection's reader.
 func (s *Server) Headers(st *relay.Stream) {
-	e := &early{}
-	e.client, e.details = client.Resolve(s.cfg.ClientAddr, st.Peer(), st)
-	e.details.Drawn = s.cfg.Trace.Draw(st)
-	st.Value = e
+	v := &Request{s: s, share: unauthenticated}
+	v.resolve(st.Peer(), st)
+	st.Value = v
 	recovery.Round("identity", func() {
-		l := s.lookUp(stream{st}, e.client.At, e.details.Peer, strings.Clone)
+		l := s.lookUp(stream{st}, v.Client.At, v.Details.Peer, strings.Clone)
 		if l.known && l.refusal == nil {
 			s.cfg.Gateway.Authenticated(st.Peer())
 			st.Charge(s.cfg.Gateway.Group(l.identity.Settings)) // if there is no room, the relay refuses it
 		}
-		e.lookup = l
+		v.found(l)
 	})
+}
+
+// found keeps the result of a lookup until the request is authenticated.
+func (v *Request) found(l lookup) {
+	v.looked, v.known, v.Identity, v.Refusal = true, l.known, l.identity, l.refusal
 }
 
 // lookUp looks up the caller of a request in memory. keep copies strings that may be parts of the headers.
 func (s *Server) lookUp(h authenticate.Headers, at *tenant.Listener, peer *tenant.Peer, keep func(string) string,
 ) (l lookup) {
-	l.done = true
 	claim, refusal := s.cfg.Callers.Credentials(h, at, peer)
 	if refusal != nil {
 		l.known, l.refusal = true, refusal
@@ -67,11 +62,11 @@ func (s *Server) Authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := Of(r)
 		if people, ok := v.door.Door.(SignIn); ok {
+			v.found(lookup{}) // the credential of the headers does not count
 			people.Identify(r)
 		} else {
 			v.authenticate()
 		}
-		v.early = nil                 // the response may outlive it
 		if r.Context().Err() == nil { // otherwise the client has disconnected meanwhile
 			next.ServeHTTP(w, r)
 		}
@@ -80,18 +75,16 @@ func (s *Server) Authenticate(next http.Handler) http.Handler {
 
 // authenticate sets the principal of a request, or its rejection. Over HTTP/2, Headers has already looked it up.
 func (v *Request) authenticate() {
-	var l lookup
-	if v.early != nil {
-		l = v.early.lookup
+	if !v.looked {
+		v.found(v.s.lookUp((*credentials)(v), v.Client.At, v.Details.Peer, func(s string) string { return s }))
 	}
-	if !l.done {
-		l = v.s.lookUp((*credentials)(v), v.Client.At, v.Details.Peer, func(s string) string { return s })
+	if !v.known {
+		v.Identity, v.Refusal = v.wait()
 	}
-	if !l.known {
-		l.identity, l.refusal = v.wait()
-	}
-	if v.Refusal = l.refusal; l.refusal == nil {
-		v.Authenticated(l.identity)
+	if v.Refusal == nil {
+		v.Authenticated(v.Identity)
+	} else {
+		v.Identity = tenant.Identity{}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
+	"github.com/capgate/capgate/gateway/frontdoor/fairqueue"
 	"github.com/capgate/capgate/gateway/frontdoor/request"
 	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
@@ -31,7 +32,27 @@ func (s *Server) Bodies(next http.Handler) http.Handler {
 	})
 }
 
-// Account implements bodybudget.Owner. Shares are by tenant, and by client address for requests without one.
+// incoming is the memory for the body of a request, in one allocation.
+type incoming struct {
+	queued   fairqueue.Body
+	reserved bodybudget.Reservation
+}
+
+// body returns the memory for the body of the request.
+func (v *Request) body() *incoming {
+	if v.incoming == nil {
+		v.incoming = new(incoming)
+	}
+	return v.incoming
+}
+
+// Queued implements fairqueue.Owner.
+func (v *Request) Queued() *fairqueue.Body { return &v.body().queued }
+
+// Reserved implements bodybudget.Owner.
+func (v *Request) Reserved() *bodybudget.Reservation { return &v.body().reserved }
+
+// Account implements bodybudget.Owner and fairqueue.Owner. Shares are by tenant, and by client address for requests without one.
 func (v *Request) Account() (share, from string) {
 	if v.share == unauthenticated || v.share == "" {
 		return v.share, v.Network

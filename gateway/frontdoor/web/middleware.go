@@ -6,6 +6,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/client"
 	"github.com/capgate/capgate/gateway/filter"
+	"github.com/capgate/capgate/gateway/frontdoor/fairqueue"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/gateway/status"
@@ -70,6 +71,5 @@ func (s *Server) Host(next http.Handler) http.Handler {
 
 // Queue makes requests wait in the fair queue.
 func (s *Server) Queue(next http.Handler) http.Handler {
-	return s.cfg.Queue.Handler(func(r *http.Request) (tenant, from string) { return Of(r).Account() },
-		full(overload.Queue), next)
+	return s.cfg.Queue.Handler(func(r *http.Request) fairqueue.Owner { return Of(r) }, full(overload.Queue), next)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/client"
 	"github.com/capgate/capgate/gateway/filter"
+	"github.com/capgate/capgate/gateway/filter/trace"
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/frontdoor/request"
@@ -22,9 +23,9 @@ import (
 )
 
 // Request is a request to a front door. Its caller is authenticated once, and its calls inherit the result. It
-// implements bodybudget.Owner and request.Rejections.
+// is the context of the request for the next handler, and implements bodybudget.Owner and request.Rejections.
 type Request struct {
-	request.Scope // context of the request for the next handler
+	request.Scope
 	Caller
 
 	Network string // network of the client, for fair shares of requests without a tenant
@@ -34,9 +35,11 @@ type Request struct {
 	door      *door
 	r         *http.Request
 	peer      *relay.Peer // of an HTTP/1.1 request; nil for others
-	early     *early      // of an HTTP/2 request, until it is authenticated; nil for others
+	looked    bool        // Identity and Refusal are the result of a lookup in memory, if known
+	known     bool
 	came      time.Time
 	share     string      // tenant, for fair shares; empty if there is only one
+	incoming  *incoming   // memory for the body; nil means none
 	results   results     // held responses
 	recorded  atomic.Bool // the request or its call is recorded
 	inherited Inherited   // by its calls
@@ -57,35 +60,60 @@ type requestKey struct{}
 func Of(r *http.Request) *Request { return From(r.Context()) }
 
 // From returns the Request that ctx belongs to.
-func From(ctx context.Context) *Request { return ctx.Value(requestKey{}).(*Request) }
+func From(ctx context.Context) *Request {
+	if v, ok := ctx.(*Request); ok {
+		return v
+	}
+	return ctx.Value(requestKey{}).(*Request)
+}
 
-// Client creates a Request: it resolves the client and the door of each request.
+// Value implements context.Context.
+func (v *Request) Value(key any) any {
+	if key == (requestKey{}) {
+		return v
+	}
+	return v.Scope.Value(key)
+}
+
+// Within implements relay.WebContext.
+func (v *Request) Within(ctx context.Context) context.Context {
+	v.Context = ctx
+	return v
+}
+
+// Client resolves the client and the door of each request. It creates the Request, unless Headers has created it.
 func (s *Server) Client(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var from Caller
-		p := relay.PeerOf(r.Context())
-		e, _ := relay.ValueOf(r.Context()).(*early)
-		if e != nil {
-			from.Client, from.Details = e.client, e.details
-		} else {
-			from.Client, from.Details = client.Resolve(s.cfg.ClientAddr, p, fields(r.Header))
-			from.Details.Drawn = s.cfg.Trace.Draw(fields(r.Header))
+		v, early := r.Context().Value(requestKey{}).(*Request)
+		if !early {
+			v = &Request{s: s, peer: relay.PeerOf(r.Context()), share: unauthenticated}
+			v.resolve(v.peer, fields(r.Header))
+			r = r.WithContext(v.Within(r.Context()))
 		}
-		v, r := s.begin(r, p, from, client.Network(p, from.Client.Address))
-		v.early = e
+		v.begin(r)
 		next.ServeHTTP(w, request.WithRejections(r, v))
 	})
 }
 
-// begin returns the Request of r, and r with the Request in its context.
-func (s *Server) begin(r *http.Request, p *relay.Peer, from Caller, network string) (*Request, *http.Request) {
-	v := &Request{s: s, peer: p, came: time.Now(), share: unauthenticated, Network: network}
-	v.Caller, v.Context, v.inherited.Caller = from, r.Context(), &v.Caller
-	r = request.With(r.WithContext(&v.Scope), requestKey{}, v)
-	v.r = r // not the one before, which a response that outlives its handler would hold, too
-	v.door = s.match(r)
+// requestHeaders gives access to the headers of a request that describe its client and its trace.
+type requestHeaders interface {
+	client.Headers
+	trace.Headers
+}
+
+// resolve sets the client of the request.
+func (v *Request) resolve(p *relay.Peer, h requestHeaders) {
+	v.Client, v.Details = client.Resolve(v.s.cfg.ClientAddr, p, h)
+	v.Details.Drawn = v.s.cfg.Trace.Draw(h)
+	v.Network = client.Network(p, v.Client.Address)
+}
+
+// begin sets the door of the request, whose context is v. No other copy of the request is kept, which a response that
+// outlives its handler would hold, too.
+func (v *Request) begin(r *http.Request) {
+	v.r, v.came, v.inherited.Caller = r, time.Now(), &v.Caller
+	v.door = v.s.match(r)
 	v.Client.Protocol = v.door.Protocol(r)
-	return v, r
 }
 
 // match returns the door of a request.
@@ -101,9 +129,11 @@ func (s *Server) match(r *http.Request) *door {
 
 // Assume returns r as a request of the console, on behalf of who. address is the client's address, for the logs.
 func (s *Server) Assume(r *http.Request, identity tenant.Identity, address string) *http.Request {
-	from := Caller{Client: filter.Client{Address: address}}
-	from.Details.Drawn = s.cfg.Trace.Draw(fields(r.Header))
-	v, r := s.begin(r, relay.PeerOf(r.Context()), from, address)
+	v := &Request{s: s, peer: relay.PeerOf(r.Context()), share: unauthenticated, Network: address}
+	v.Client = filter.Client{Address: address}
+	v.Details.Drawn = s.cfg.Trace.Draw(fields(r.Header))
+	r = r.WithContext(v.Within(r.Context()))
+	v.begin(r)
 	v.Client.Protocol = call.Console
 	v.setIdentity(identity)
 	return r
