@@ -72,7 +72,8 @@ type state struct {
 // stateTTL is the validity of a state: longer than that of an approval.
 const stateTTL = time.Hour
 
-// asking notifies the client of a call that it needs an approval.
+// asking notifies the client of a call that it needs an approval. The gateway may use it after the call, when the memory
+// of its invocation may belong to another one.
 type asking struct {
 	mu      sync.Mutex                 // held while the client is notified
 	over    bool                       // the call has ended
@@ -91,7 +92,7 @@ func (h *Handler) approve(ctx context.Context, i *invocation) (*docpb.InvokeResp
 		return nil, nil, err
 	}
 	i.separateKeys()
-	a := &i.asking
+	a := new(asking)
 	asked := func(p call.Approval) time.Duration {
 		return h.ask(ctx, i, a, pending{p.ID, p.Link, p.Expires.UTC().Format(time.RFC3339)}, p.Pending)
 	}

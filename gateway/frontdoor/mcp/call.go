@@ -20,7 +20,6 @@ import (
 type invocation struct {
 	about
 	call     docpb.InvokeRequest // what req points to
-	asking   asking
 	exchange *exchange
 	name     string // name of the tool for the client
 	req      *docpb.InvokeRequest
@@ -124,7 +123,7 @@ func (h *Handler) resultOf(i *invocation, reply *docpb.InvokeResponse) (sdk.Resu
 			result, err = h.linked(i, relayed(reply, i.rest, i.stateless))
 		}
 	} else {
-		result = resultOf(reply, i.stateless)
+		result = resultIn(x.memory.emptyResult(), reply, i.stateless)
 		result.more = append(result.more, h.links(i, reply.GetResultJson())...)
 	}
 	if err == nil {

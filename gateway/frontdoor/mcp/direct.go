@@ -19,7 +19,7 @@ func (m *message) readDirect(params strictjson.Value, header http.Header) *direc
 	if m.tool == "" || m.streams || m.id == nil {
 		return nil
 	}
-	of := new(directCall)
+	of := m.directCall()
 	p := &of.params
 	p.Name = m.tool
 	for name, v := range params.Members() {
@@ -46,7 +46,8 @@ func (m *message) readDirect(params strictjson.Value, header http.Header) *direc
 	return of
 }
 
-// directCall is a call without the SDK, in one allocation.
+// directCall is a call without the SDK, in memory that later calls use again. Nothing may keep a part of it after the
+// response.
 type directCall struct {
 	request    sdk.CallToolRequest
 	params     sdk.CallToolParamsRaw
@@ -70,8 +71,9 @@ func (h *Handler) serveDirect(ctx context.Context, out http.ResponseWriter, x *e
 	}
 	result, err := h.direct(ctx, x.read.method, &x.read.call.request)
 	h.writeDirect(out, x, result, err)
-	x.alive = nil
-	h.memories.put(x.memory)
+	memory := x.memory
+	x.alive, x.memory, x.read.call, x.read.memory = nil, nil, nil, nil // the context of the request still has x
+	h.memories.put(memory)
 }
 
 // writeDirect writes the response of a request that is served without the SDK.

@@ -10,6 +10,9 @@ import (
 // memory holds the reusable buffers of a call.
 type memory struct {
 	body     []byte // of the request
+	call     directCall
+	kept     bool       // a conversation has the call, and may use it after its end
+	result   callResult // of the call, unless it has another one
 	alive    *heartbeat
 	request  relay.Request
 	message  []byte // to the gateway
@@ -34,7 +37,7 @@ const maxRetained = 64 << 10
 // put clears the memory and returns it to the pool. Nothing may use it any more: neither a heartbeat, nor a goroutine
 // of a call that has panicked.
 func (p *memories) put(m *memory) {
-	if max(cap(m.body), cap(m.message), cap(m.answer.text)) > maxRetained {
+	if m.kept || max(cap(m.body), cap(m.message), cap(m.answer.text)) > maxRetained {
 		return
 	}
 	clear(m.body)
@@ -42,6 +45,7 @@ func (p *memories) put(m *memory) {
 	clear(m.answer.text)
 	m.request, m.body, m.message = relay.Request{}, m.body[:0], m.message[:0]
 	m.answer = writer{text: m.answer.text[:0]}
+	m.call, m.result = directCall{}, callResult{}
 	m.response.Reset(maxRetained)
 	m.reply.Reset()
 	m.alive = m.alive.again()
@@ -54,6 +58,22 @@ func (m *message) heartbeat() *heartbeat {
 		return new(heartbeat)
 	}
 	return m.memory.alive
+}
+
+// directCall returns the memory for the call of the message.
+func (m *message) directCall() *directCall {
+	if m.memory == nil || m.call != nil {
+		return new(directCall)
+	}
+	return &m.memory.call
+}
+
+// emptyResult returns the memory for the result of a call. m may be nil.
+func (m *memory) emptyResult() *callResult {
+	if m == nil {
+		return new(callResult)
+	}
+	return &m.result
 }
 
 // invocation returns the call of the message, without content.

@@ -63,6 +63,9 @@ func (h *Handler) answerQuestions(i *invocation) (leave func()) {
 	of := &questions.Call{Kinds: i.kinds, Answers: i.answers, Level: level,
 		Own: func(u *url.URL) bool { return own.Has(u, at) }}
 	c := &conversation{h: h, i: i, over: make(chan struct{})}
+	if m := i.exchange.memory; m != nil {
+		m.kept = true
+	}
 	if !i.stateless {
 		of.Ask = c.ask
 	}

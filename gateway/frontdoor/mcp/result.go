@@ -56,6 +56,11 @@ const resultURI = "capgate:result"
 // resultOf returns the response of a capability in the form of MCP. JSON becomes structured content, and also text;
 // before 2026-07-28, structured content must be an object.
 func resultOf(reply *docpb.InvokeResponse, stateless bool) *callResult {
+	return resultIn(new(callResult), reply, stateless)
+}
+
+// resultIn is resultOf in the memory of an empty result.
+func resultIn(r *callResult, reply *docpb.InvokeResponse, stateless bool) *callResult {
 	data := reply.GetResultJson()
 	if reply.GetError() != "" {
 		r := failed(reply.GetError(), stateless)
@@ -69,7 +74,7 @@ func resultOf(reply *docpb.InvokeResponse, stateless bool) *callResult {
 		return &callResult{stateless: stateless, more: []sdk.Content{&sdk.EmbeddedResource{
 			Resource: &sdk.ResourceContents{URI: resultURI, MIMEType: "application/octet-stream", Blob: data}}}}
 	}
-	r := newResult(data, stateless)
+	r.text, r.stateless = data, stateless
 	if isJSON && (stateless || bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("{"))) {
 		r.structured = data
 	}
