@@ -57,6 +57,14 @@ func (r *Relay) Unary(ctx context.Context, q Request, msg []byte, a *Response) {
 	sh.push(&c.event)
 	runtime.Gosched()
 	sh.tryDrain()
+	if wait, ok := WaitIn(ctx, c); ok {
+		<-c.readable
+		if !wait.End() { // otherwise an event of cancel may still be in the inbox
+			c.forget()
+			unaryEnds.Put(c)
+		}
+		return
+	}
 	select {
 	case <-c.readable:
 		c.forget()
@@ -96,6 +104,9 @@ func (c *clientEnd) cancel(why error) {
 	c.mu.Unlock()
 	c.sh.post(&c.event)
 }
+
+// Interrupt implements Waiter. The end of the call ends the wait.
+func (c *clientEnd) Interrupt() { c.cancel(context.Canceled) }
 
 // reply completes the Response of Unary.
 func (c *clientEnd) reply(st Status, trailer []Field) {

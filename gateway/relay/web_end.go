@@ -16,7 +16,6 @@ import (
 type webEnd struct {
 	localEnd
 	ctx    webContext
-	cancel context.CancelFunc
 	body   webBody
 	writer webWriter
 
@@ -44,6 +43,7 @@ type webEnd struct {
 	unread     error  // why the body can no longer be read; nil means it can
 	unwritten  error  // why nothing more can be written, if not because of the client
 	gone       func() // see Outlive; nil means not called
+	waiter     Waiter // see WaitIn; nil means none
 }
 
 // webReply is the handler's response, except bytes of the body.
@@ -84,8 +84,6 @@ func (s *Stream) serveWeb() {
 	e := &webEnd{peer: s.Peer(), value: s.Value}
 	e.raw, e.holds = true, true
 	e.init(e, s.sh, math.MaxInt-prefixLen)
-	// it ends with the stream; Close ends all streams
-	e.ctx.Context, e.cancel = context.WithCancel(context.Background())
 	e.ctx.end, e.body.end, e.writer.end = e, e, e
 	e.writer.few = webFieldsPool.Get().(*webFields)
 	s.startOn(e, 0, r.cfg.HTTP2.StreamWindow)
@@ -114,7 +112,7 @@ func (e *webEnd) run() {
 // over is called once after the response.
 func (e *webEnd) over() {
 	r := e.sh.relay
-	e.cancel()
+	e.ctx.finish()
 	r.webs.Add(-1)
 	r.serving.Add(-1)
 	r.localGone()
@@ -255,7 +253,7 @@ func (e *webEnd) ended(*Stream) {
 // detach ends the request for the handler.
 func (e *webEnd) detach(h *half) {
 	e.leave(h)
-	e.cancel()
+	e.ctx.finish()
 	e.close()
 	e.left()
 }
@@ -263,7 +261,7 @@ func (e *webEnd) detach(h *half) {
 // abandon is detach for a shard in an unknown state.
 func (e *webEnd) abandon() {
 	e.half, e.pumps = nil, false
-	e.cancel()
+	e.ctx.finish()
 	e.close()
 	e.left()
 }
@@ -279,42 +277,6 @@ func (e *webEnd) reset(code errCode, why error) {
 	e.mu.Unlock()
 	wake(writable)
 	e.sh.post(&e.event)
-}
-
-// webContext is the context of a request. It ends with the stream, or when the handler has returned.
-type webContext struct {
-	context.Context //nolint:containedctx // it adds values to that context
-	end             *webEnd
-}
-
-// Value implements context.Context.
-func (c *webContext) Value(key any) any {
-	switch key {
-	case webKey{}:
-		return c.end
-	case http.LocalAddrContextKey:
-		return c.end.peer.Local
-	case http.ServerContextKey:
-		return c.end.sh.relay.accept.HTTP1()
-	}
-	return c.Context.Value(key)
-}
-
-// WebContext is a Stream.Value set by Config.Web that becomes the context of the request: a handler that adds values to
-// it needs no copy of the request.
-type WebContext interface {
-	// Within is called once, before the handler. It returns the context of the request, within that of its stream.
-	Within(context.Context) context.Context
-}
-
-type webKey struct{}
-
-// ValueOf returns the Stream.Value that Config.Web set for the request of ctx; nil for an HTTP/1.1 request.
-func ValueOf(ctx context.Context) any {
-	if e, ok := ctx.Value(webKey{}).(*webEnd); ok {
-		return e.value
-	}
-	return nil
 }
 
 // EndsUnread reports whether the context of a request ends when a write of its response exceeds the write deadline. It

@@ -73,19 +73,6 @@ type source struct {
 	waiting int // requests that have not left
 }
 
-// waiter is one waiting request. Queue.mu guards it.
-type waiter struct {
-	admitted chan struct{} // gets a value when the request is admitted or evicted
-	turn     uint64        // that wait returns
-	left     bool
-	evicted  bool // by a request of another address
-}
-
-// waiters holds waiters that have left their queue, for reuse.
-//
-//nolint:gochecknoglobals // memory, shared by all queues
-var waiters = sync.Pool{New: func() any { return &waiter{admitted: make(chan struct{}, 1)} }}
-
 // New returns a Queue in which maxWaiting requests of one tenant may wait. The caller has to close it.
 func New(most int) (*Queue, error) {
 	r, w, err := os.Pipe()
@@ -190,10 +177,10 @@ func (l *tenantQueue) evict(from string) bool {
 	}
 	for _, w := range slices.Backward(longest.waiters) {
 		if !w.left {
-			w.left, w.evicted = true, true
+			w.left, w.evicted, w.over = true, true, true
 			longest.waiting--
 			l.waiting--
-			w.admitted <- struct{}{}
+			w.wake()
 			return true
 		}
 	}
@@ -241,29 +228,15 @@ func (q *Queue) queueOf(tenant string) *tenantQueue {
 func (q *Queue) await(ctx context.Context, w *waiter) error {
 	q.signal()
 	q.mu.Unlock()
-	var err error
-	select {
-	case <-w.admitted:
-		q.mu.Lock()
-		return nil
-	case <-ctx.Done():
-		err = ctx.Err()
-	}
+	ended := w.wait(ctx)
 	q.mu.Lock()
-	select {
-	case <-w.admitted:
-	default:
+	if !ended {
+		return nil
+	}
+	if w.kept = true; !w.over {
 		w.left = true
 	}
-	return err
-}
-
-// free makes a waiter reusable, unless a queue still has it. The caller must have waited and must not use it
-// afterwards.
-func (w *waiter) free() {
-	if !w.left {
-		waiters.Put(w)
-	}
+	return ctx.Err()
 }
 
 // signal begins another turn soon if a request waits. The caller holds the lock.
@@ -291,8 +264,7 @@ func (q *Queue) dispatch(fd uintptr) bool {
 			break
 		}
 		if !w.left {
-			w.turn = q.shown()
-			w.admitted <- struct{}{}
+			w.admit(q.shown())
 			q.left--
 		}
 	}

@@ -81,7 +81,7 @@ func TestTenantsInTurn(t *testing.T) {
 			who = strings.ToUpper(who)
 		}
 		order.WriteString(who)
-		q.pop().admitted <- struct{}{}
+		q.pop().admit(0)
 	}
 	q.mu.Unlock()
 	check.Ended(t, &all, "all in the queue to get a place")
@@ -278,6 +278,48 @@ func TestTooManyOfOneTenant(t *testing.T) {
 	}
 }
 
+// interrupted is a context that interrupts its Waiter when it ends, and has no Done.
+type interrupted struct {
+	context.Context
+	waiter chan Waiter
+}
+
+func (i interrupted) WaitIn(w Waiter) bool {
+	i.waiter <- w
+	return true
+}
+
+func (i interrupted) EndWait() bool { return i.Err() != nil }
+
+func (interrupted) Done() <-chan struct{} { return nil }
+
+// TestInterruptedWait: a context that interrupts its wait ends it like any other, and a request that is admitted does
+// not leave.
+func TestInterruptedWait(t *testing.T) {
+	t.Parallel()
+	q := open(t, 2)
+	release := q.hold()
+	ended := make(chan error, 1)
+	wait := func() (context.CancelFunc, Waiter) {
+		ctx, leave := context.WithCancel(check.Context(t))
+		in := interrupted{ctx, make(chan Waiter, 1)}
+		go func() { ended <- q.Wait(in, "a", "") }()
+		return leave, check.Received(t, in.waiter, "the wait")
+	}
+	leave, w := wait()
+	leave()
+	w.Interrupt()
+	if err := check.Received(t, ended, "the end of a wait"); !errors.Is(err, context.Canceled) {
+		t.Errorf("a request whose client has left ends its wait with %v", err)
+	}
+	leave, _ = wait()
+	defer leave()
+	release()
+	if err := check.Received(t, ended, "the end of a wait"); err != nil {
+		t.Errorf("a request is not admitted: %v", err)
+	}
+}
+
 // TestWhoLeavesIsCountedOnce: a request that has left its queue is no longer counted there. Its turn does not count it
 // a second time, also if it leaves in that moment.
 func TestWhoLeavesIsCountedOnce(t *testing.T) {
@@ -304,7 +346,7 @@ func TestWhoLeavesIsCountedOnce(t *testing.T) {
 		q.mu.Lock()
 		leave()
 		if w := q.pop(); inItsTurn {
-			w.admitted <- struct{}{}
+			w.admit(0)
 		}
 		q.mu.Unlock()
 		if inItsTurn {
@@ -352,7 +394,7 @@ func TestPlacesInTurn(t *testing.T) {
 		from := q.ready[0].sources[0].addr
 		if w := q.pop(); !w.left {
 			order = append(order, from)
-			w.admitted <- struct{}{}
+			w.admit(0)
 		}
 	}
 	q.mu.Unlock()

@@ -72,8 +72,8 @@ type state struct {
 // stateTTL is the validity of a state: longer than that of an approval.
 const stateTTL = time.Hour
 
-// asking notifies the client of a call that it needs an approval. The gateway may use it after the call, when the memory
-// of its invocation may belong to another one.
+// asking notifies the client of a call that it needs an approval. The gateway may use it after the call, when the
+// memory of its invocation may belong to another one.
 type asking struct {
 	mu      sync.Mutex                 // held while the client is notified
 	over    bool                       // the call has ended

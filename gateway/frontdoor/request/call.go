@@ -40,6 +40,9 @@ type withCall struct {
 	call            Call
 }
 
+// Outer implements relay.ValueContext.
+func (c *withCall) Outer() context.Context { return c.Context }
+
 // Value implements context.Context.
 func (c *withCall) Value(key any) any {
 	if key == (callKey{}) {

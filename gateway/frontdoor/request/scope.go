@@ -18,6 +18,9 @@ const scopeSize = 6
 
 type scopeValue struct{ key, value any }
 
+// Outer implements relay.ValueContext.
+func (s *Scope) Outer() context.Context { return s.Context }
+
 // Value implements context.Context.
 func (s *Scope) Value(key any) any {
 	if i := s.find(key); i >= 0 {

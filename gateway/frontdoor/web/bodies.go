@@ -52,7 +52,8 @@ func (v *Request) Queued() *fairqueue.Body { return &v.body().queued }
 // Reserved implements bodybudget.Owner.
 func (v *Request) Reserved() *bodybudget.Reservation { return &v.body().reserved }
 
-// Account implements bodybudget.Owner and fairqueue.Owner. Shares are by tenant, and by client address for requests without one.
+// Account implements bodybudget.Owner and fairqueue.Owner. Shares are by tenant, and by client address for requests
+// without one.
 func (v *Request) Account() (share, from string) {
 	if v.share == unauthenticated || v.share == "" {
 		return v.share, v.Network

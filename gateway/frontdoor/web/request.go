@@ -12,6 +12,7 @@ import (
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/filter/trace"
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
+	"github.com/capgate/capgate/gateway/frontdoor/fairqueue"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/frontdoor/request"
 	"github.com/capgate/capgate/gateway/relay"
@@ -38,8 +39,9 @@ type Request struct {
 	looked    bool        // Identity and Refusal are the result of a lookup in memory, if known
 	known     bool
 	came      time.Time
-	share     string      // tenant, for fair shares; empty if there is only one
-	incoming  *incoming   // memory for the body; nil means none
+	share     string    // tenant, for fair shares; empty if there is only one
+	incoming  *incoming // memory for the body; nil means none
+	waits     relay.WaitOf
 	results   results     // held responses
 	recorded  atomic.Bool // the request or its call is recorded
 	inherited Inherited   // by its calls
@@ -74,6 +76,18 @@ func (v *Request) Value(key any) any {
 	}
 	return v.Scope.Value(key)
 }
+
+// WaitIn makes the end of the request interrupt a Waiter of the fair queue.
+func (v *Request) WaitIn(w fairqueue.Waiter) bool {
+	of, ok := relay.WaitIn(v.Context, w)
+	if ok {
+		v.waits = of
+	}
+	return ok
+}
+
+// EndWait ends such a wait. It reports whether the Waiter was interrupted, or may still be.
+func (v *Request) EndWait() bool { return v.waits.End() }
 
 // Within implements relay.WebContext.
 func (v *Request) Within(ctx context.Context) context.Context {
