@@ -202,7 +202,8 @@ func TestTokensAreVerifiedBesideTheReader(t *testing.T) {
 	ring := newKeyring()
 	keys := tenant.NewKeys(nil)
 	keys.Replace(ring.keys, nil, nil)
-	f := identified(t, tenant.NewAuthenticators(tenant.Sources{File: keys, Tokens: startVerifier(t, i)}), call.Doc, call.Doc)
+	callers := tenant.NewAuthenticators(tenant.Sources{File: keys, Tokens: startVerifier(t, i)})
+	f := identified(t, callers, call.Doc, call.Doc)
 	invoke := func(credential string) error {
 		_, err := f.client.Invoke(bearer(t.Context(), credential), request(gatewaytest.Echo, `{}`))
 		return err
