@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/gateway/relay/accept"
+	"github.com/capgate/capgate/gateway/relay/accept/http1"
 )
 
 // Relay serves clients and forwards their streams to upstreams.
@@ -23,7 +24,7 @@ type Relay struct {
 
 	webHandler http.Handler
 	webs       atomic.Int64 // number of open HTTP/2 requests
-	date       httpDate
+	date       http1.Date
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc

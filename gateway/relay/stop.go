@@ -13,7 +13,7 @@ func (r *Relay) Shutdown(ctx context.Context) error {
 	r.accept.StopListening()
 	err := r.drain(ctx)
 	if err == nil {
-		err = r.accept.HTTP1().Shutdown(ctx)
+		err = r.accept.ShutdownHTTP1(ctx)
 	}
 	if err == nil {
 		err = r.awaitLocals(ctx)
@@ -72,7 +72,7 @@ func (r *Relay) awaitWeb() {
 	ctx, cancel := context.WithTimeout(r.ctx, time.Duration(lingerTime))
 	defer cancel()
 	var old sync.WaitGroup
-	old.Go(func() { _ = r.accept.HTTP1().Shutdown(ctx) })
+	old.Go(func() { _ = r.accept.ShutdownHTTP1(ctx) })
 	_ = r.await(ctx, func(c *conn) {
 		web := false
 		c.streams.each(func(h *half) {

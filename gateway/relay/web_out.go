@@ -1,10 +1,8 @@
 package relay
 
 import (
-	"net/http"
 	"os"
 	"runtime"
-	"sync/atomic"
 	"time"
 
 	"github.com/capgate/capgate/gateway/relay/hpack"
@@ -117,22 +115,4 @@ func (e *webEnd) late() error {
 // statusText returns a status in the form of :status.
 func statusText(status int) string {
 	return string([]byte{byte('0' + status/100), byte('0' + status/10%10), byte('0' + status%10)})
-}
-
-// httpDate caches the current time in the form of the Date header (RFC 9110 §5.6.7).
-type httpDate struct{ last atomic.Pointer[dateText] }
-
-type dateText struct {
-	second int64
-	text   string
-}
-
-func (d *httpDate) now() string {
-	t := time.Now()
-	last := d.last.Load()
-	if last == nil || last.second != t.Unix() {
-		last = &dateText{t.Unix(), t.UTC().Format(http.TimeFormat)}
-		d.last.Store(last)
-	}
-	return last.text
 }

@@ -255,7 +255,7 @@ func (w *webWriter) complete(p []byte, done bool) {
 		w.fields = appendField(w.fields, "content-type", http.DetectContentType(p))
 	}
 	if !w.dated {
-		w.fields = appendField(w.fields, "date", w.end.sh.relay.date.now())
+		w.fields = appendField(w.fields, "date", w.end.sh.relay.date.Now())
 	}
 }
 

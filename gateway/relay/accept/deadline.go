@@ -3,6 +3,8 @@ package accept
 import (
 	"sync"
 	"time"
+
+	"github.com/capgate/capgate/gateway/relay/accept/http1"
 )
 
 // deadline is the deadline of a connection's reads or writes. net/http and the http.Handler change it up to ten times
@@ -67,8 +69,20 @@ func (c *http1Conn) SetDeadline(t time.Time) error {
 	return c.SetWriteDeadline(t)
 }
 
-// read reads from the connection.
-func (c *http1Conn) read(p []byte) (n int, err error) {
+// Await implements http1.Conn.
+func (c *http1Conn) Await(try func(fd uintptr) bool) (err error) {
+	if c.raw == nil {
+		return http1.ErrNoSocket
+	}
+	defer c.reads.end()
+	if err = c.reads.begin(c.Conn.SetReadDeadline); err == nil {
+		err = c.raw.Read(try)
+	}
+	return err
+}
+
+// Receive implements http1.Conn.
+func (c *http1Conn) Receive(p []byte) (n int, err error) {
 	defer c.reads.end()
 	if err = c.reads.begin(c.Conn.SetReadDeadline); err == nil {
 		n, err = c.Conn.Read(p)

@@ -49,7 +49,7 @@ func TestDeadlines(t *testing.T) {
 	t.Parallel()
 	under := &timedConn{began: make(chan struct{}), changed: make(chan struct{}, 1)}
 	s := &Server{}
-	c := s.newHTTP1Conn(under, &Peer{}, nil)
+	c := s.newHTTP1Conn(under, &Peer{})
 	at := func(seconds int64) time.Time { return time.Unix(seconds, 0) }
 	want := func(seconds ...int64) {
 		t.Helper()
@@ -91,7 +91,7 @@ func TestDeadlinesOverTLS(t *testing.T) {
 	t.Parallel()
 	under := &timedConn{changed: make(chan struct{}, 1)}
 	s := &Server{}
-	c := s.newHTTP1Conn(tls.Server(under, nil), &Peer{}, nil)
+	c := s.newHTTP1Conn(tls.Server(under, nil), &Peer{})
 	for i, set := range []func(time.Time) error{c.SetReadDeadline, c.SetWriteDeadline, c.SetDeadline} {
 		check.Must(t, set(time.Unix(int64(i), 0)))
 	}

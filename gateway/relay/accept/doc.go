@@ -1,6 +1,6 @@
 // Package accept accepts the connections of clients: it listens, limits the number of connections, performs TLS
-// handshakes, detects the protocol of a connection, and replaces old connections. It serves HTTP/1.1 with net/http,
-// and passes HTTP/2 connections to its user.
+// handshakes, detects the protocol of a connection, and replaces old connections. It serves
+// HTTP/1.1 with http1 and net/http, and passes HTTP/2 connections to its user.
 //
 //	server.go      listeners, and the setup of a connection
 //	port.go        one listener: its TLS, and the properties of its clients
@@ -10,7 +10,7 @@
 //	transport.go   the connection below TLS; records.go: the memory of its records
 //	mismatch.go    clients that use TLS at a cleartext port, or cleartext at a TLS port
 //	memory.go      the bytes of a connection, charged to an Account
-//	http1.go       connections over HTTP/1.1
+//	http1.go       connections over HTTP/1.1: http1 has those with common requests only, and net/http the others
 //	headers.go     memory of their headers
 //	age.go         the last response of a connection
 package accept

@@ -1,6 +1,7 @@
 package accept
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -11,10 +12,54 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
+
+	"github.com/capgate/capgate/gateway/relay/accept/http1"
 )
 
-// HTTP/1.1 connections are passed to net/http's server unchanged.
+// HTTP/1.1 connections are served by http1 while their requests are common ones, and then by net/http.
+
+// newCommon returns the server of common requests.
+func (s *Server) newCommon(h http.Handler) *http1.Server {
+	return http1.New(http1.Config{
+		Handler:  s.withLastResponse(s.withHeaderLimit(withAuthority(h))),
+		HandOver: func(c http1.Conn, unread []byte) { s.handOver(c.(*http1Conn), unread) },
+		Panicked: s.cfg.Panicked,
+		Setup:    s.cfg.SetupTimeout,
+		Idle:     s.cfg.IdleTimeout,
+	})
+}
+
+// serveHTTP1 serves a connection until its end, or until net/http's server has it.
+func (s *Server) serveHTTP1(c *http1Conn, first []byte) {
+	handedOver := false
+	defer func() {
+		if !handedOver {
+			_ = c.Close()
+			s.release(c.peer)
+		}
+	}()
+	defer s.recoverConn(c)
+	handedOver = s.common.Serve(c, first)
+}
+
+// handOver passes a connection to net/http's server.
+func (s *Server) handOver(c *http1Conn, unread []byte) {
+	c.first = unread
+	s.http1Ln.give(c)
+}
+
+// ShutdownHTTP1 ends idle connections over HTTP/1.1, and the others after their response. It returns when none is left,
+// or ctx's error.
+func (s *Server) ShutdownHTTP1(ctx context.Context) error {
+	var others sync.WaitGroup
+	var err error
+	others.Go(func() { err = s.http1.Shutdown(ctx) })
+	commonErr := s.common.Shutdown(ctx)
+	others.Wait()
+	return cmp.Or(err, commonErr)
+}
 
 // newHTTP1 returns net/http's server for HTTP/1.1 connections.
 func (s *Server) newHTTP1(h http.Handler) *http.Server {
@@ -116,11 +161,13 @@ func (h *handoff) Close() error {
 
 func (h *handoff) Addr() net.Addr { return &net.UnixAddr{Name: "handoff", Net: "unix"} }
 
-// http1Conn is a client's connection with its Peer, for net/http's server.
+// http1Conn is a client's connection with its Peer.
 type http1Conn struct {
 	net.Conn
+	raw     syscall.RawConn // nil for a connection that is not a socket
+	srv     *Server
 	peer    *Peer
-	first   []byte          // already read, to detect the protocol
+	first   []byte          // already read, for net/http
 	ctx     context.Context //nolint:containedctx // net.Conn has none; it ends with the Server
 	until   time.Time       // time of replacement; zero means never
 	unread  atomic.Bool     // the client may still send a request whose response is complete
@@ -130,24 +177,33 @@ type http1Conn struct {
 	reads, writes deadline
 }
 
-// newHTTP1Conn returns a client's connection. first has the bytes already read.
-func (s *Server) newHTTP1Conn(nc net.Conn, p *Peer, first []byte) *http1Conn {
-	c := &http1Conn{Conn: nc, peer: p, first: first, ctx: s.ctx, tooMany: &s.cfg.Pages.TooManyRequests}
-	_, isTLS := nc.(*tls.Conn)
-	c.reads.always, c.writes.always = isTLS, isTLS
+// newHTTP1Conn returns a client's connection.
+func (s *Server) newHTTP1Conn(nc net.Conn, p *Peer) *http1Conn {
+	c := &http1Conn{Conn: nc, srv: s, peer: p, ctx: s.ctx, tooMany: &s.cfg.Pages.TooManyRequests}
+	switch nc := nc.(type) { // others may have bytes besides those of their socket
+	case *tls.Conn:
+		c.reads.always, c.writes.always = true, true
+	case *net.TCPConn:
+		c.raw, _ = nc.SyscallConn() // an error means that it is closed
+	case *net.UnixConn:
+		c.raw, _ = nc.SyscallConn()
+	}
 	if age := s.cfg.Age.Spread(); age > 0 {
 		c.until = time.Now().Add(age)
 	}
 	return c
 }
 
-func (c *http1Conn) Read(p []byte) (int, error) {
+// Read implements net.Conn, for net/http.
+func (c *http1Conn) Read(p []byte) (n int, err error) {
 	if len(c.first) > 0 {
-		n := copy(p, c.first)
-		c.first = c.first[n:]
-		return n, nil
+		n = copy(p, c.first)
+		if c.first = c.first[n:]; len(c.first) == 0 {
+			c.first = nil
+		}
+	} else {
+		n, err = c.Receive(p)
 	}
-	n, err := c.read(p)
 	if !c.headers.add(&c.peer.memory, n) {
 		c.reject()
 		return 0, io.EOF // for the http.Handler's server, which would otherwise respond that the request is malformed
@@ -166,6 +222,22 @@ func (c *http1Conn) reject() {
 
 // RemoteAddr returns the client's address.
 func (c *http1Conn) RemoteAddr() net.Addr { return c.peer.Addr }
+
+// Unread implements http1.Conn.
+func (c *http1Conn) Unread() { c.unread.Store(true) }
+
+// Value implements http1.Conn.
+func (c *http1Conn) Value(key any) any {
+	switch key {
+	case connKey{}:
+		return c
+	case http.LocalAddrContextKey:
+		return c.LocalAddr()
+	case http.ServerContextKey:
+		return c.srv.http1
+	}
+	return nil
+}
 
 // CloseWrite is for net/http, which calls it before Close if the client still sends.
 func (c *http1Conn) CloseWrite() error {

@@ -19,7 +19,8 @@ const (
 	ConnBytes = 12<<10 + FreeBytes
 	// FreeBytes is the part of a connection's input and output that ConnBytes covers.
 	FreeBytes = 8 << 10
-	// HTTP1Bytes is what a connection over HTTP/1.1 takes more, measured 8 KiB: net/http's buffers of 4 KiB each.
+	// HTTP1Bytes is what a connection over HTTP/1.1 takes more once net/http has it, measured 8 KiB: buffers of 4 KiB
+	// each. Before, it takes them for a request.
 	HTTP1Bytes = 8 << 10
 	// TLSBytes is the additional memory of a client's connection over TLS, measured 15 KiB: the keys and the state of
 	// crypto/tls; and up to 14 KiB in which crypto/tls collects records of up to recordFree.

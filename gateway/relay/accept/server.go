@@ -10,6 +10,8 @@ import (
 	"runtime"
 	"sync"
 	"time"
+
+	"github.com/capgate/capgate/gateway/relay/accept/http1"
 )
 
 // Preface is the start of an HTTP/2 connection (RFC 9113 §3.4).
@@ -29,8 +31,9 @@ type HTTP2 interface {
 type Server struct {
 	cfg        Config
 	http2      HTTP2
-	http1      *http.Server
-	http1Ln    *handoff // for HTTP/1.1 connections
+	common     *http1.Server // for common requests over HTTP/1.1
+	http1      *http.Server  // for connections with other ones
+	http1Ln    *handoff
 	ctx        context.Context
 	cancel     context.CancelFunc // ends ctx; called by Close
 	wg         sync.WaitGroup     // all goroutines of the Server
@@ -57,12 +60,12 @@ func New(cfg Config, h2 HTTP2, h http.Handler) *Server {
 		listeners:  map[net.Listener]struct{}{},
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.http1 = s.newHTTP1(h)
+	s.common, s.http1 = s.newCommon(h), s.newHTTP1(h)
 	s.wg.Go(func() { _ = s.http1.Serve(s.http1Ln) })
 	return s
 }
 
-// HTTP1 returns net/http's server for HTTP/1.1 connections.
+// HTTP1 returns net/http's server, for http.ServerContextKey.
 func (s *Server) HTTP1() *http.Server { return s.http1 }
 
 // Serve accepts clients of a port on ln until StopListening or Close, and closes ln. It returns nil after those, or
@@ -125,6 +128,7 @@ func (s *Server) Close() {
 	s.mu.Lock()
 	s.cancel() // under the lock, so that spawn starts nothing afterwards
 	s.mu.Unlock()
+	s.common.Close()
 	_ = s.http1.Close()
 }
 
@@ -148,8 +152,8 @@ func (s *Server) isStopping() bool {
 	return s.stopping
 }
 
-// setUp detects the protocol of a new connection and serves it. The slot is released at the end of an HTTP/2
-// connection, or by net/http's server for its own (connState).
+// setUp detects the protocol of a new connection and serves it. The slot is released at the end of the connection, by
+// connState for a connection that net/http's server has.
 func (s *Server) setUp(nc net.Conn, port *Port) {
 	p, handedOver := &Peer{Port: port, Local: nc.LocalAddr()}, false
 	defer func() {
@@ -185,7 +189,8 @@ func (s *Server) setUp(nc net.Conn, port *Port) {
 		s.fail(nc, ErrNoMemory)
 	default:
 		handedOver = true
-		s.http1Ln.give(s.newHTTP1Conn(nc, p, first))
+		c := s.newHTTP1Conn(nc, p)
+		s.wg.Go(func() { s.serveHTTP1(c, first) })
 	}
 }
 
