@@ -40,7 +40,7 @@ func (g *Gateway) newAdminRelay(public *relay.Config) *relay.Relay {
 		Responses: public.Responses,
 	}
 	exempt := func(*http.Request) bool { return false }
-	r := relay.New(cfg, nil, withConnTLS(web.Stall(g.cfg.Clients.Stall, exempt, g.operators)))
+	r := relay.New(cfg, nil, web.Stall(g.cfg.Clients.Stall, exempt, g.operators))
 	if g.cfg.Admin.Guard != nil {
 		g.cfg.Admin.Guard.OnAccepted(func(req *http.Request) {
 			if p := relay.ClientOf(req.Context()); p != nil {
@@ -57,15 +57,4 @@ func adminNetwork(addr net.Addr) (netip.Prefix, bool) {
 		return clientaddr.Network(a), true
 	}
 	return netip.Prefix{}, false
-}
-
-// withConnTLS sets the TLS state of requests over HTTP/1.1, whose server does not see the handshake.
-func withConnTLS(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if p := relay.ClientOf(r.Context()); r.TLS == nil && p != nil && p.TLS != nil {
-			r = r.WithContext(r.Context())
-			r.TLS = p.TLS
-		}
-		next.ServeHTTP(w, r)
-	})
 }

@@ -47,11 +47,11 @@ func isAuthority(text string) bool {
 	return true
 }
 
-// withAuthority sets the host of requests over HTTP/1.1.
-func withAuthority(next http.Handler) http.Handler {
+// withPeer sets the host of requests over HTTP/1.1, and the TLS state: their servers do not see the handshake.
+func withPeer(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if p := PeerOf(req.Context()); p != nil {
-			req.Host = p.Authority(req.Host)
+			req.Host, req.TLS = p.Authority(req.Host), p.TLS
 		}
 		next.ServeHTTP(w, req)
 	})

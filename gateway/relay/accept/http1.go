@@ -23,7 +23,7 @@ import (
 // newCommon returns the server of common requests.
 func (s *Server) newCommon(h http.Handler) *http1.Server {
 	return http1.New(http1.Config{
-		Handler:  s.withLastResponse(s.withHeaderLimit(withAuthority(h))),
+		Handler:  s.withLastResponse(s.withHeaderLimit(withPeer(h))),
 		HandOver: func(c http1.Conn, unread []byte) { s.handOver(c.(*http1Conn), unread) },
 		Panicked: s.cfg.Panicked,
 		Setup:    s.cfg.SetupTimeout,
@@ -66,7 +66,7 @@ func (s *Server) newHTTP1(h http.Handler) *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	return &http.Server{
-		Handler:           withUnread(s.withLastResponse(s.withHeaderLimit(withAuthority(h)))),
+		Handler:           withUnread(s.withLastResponse(s.withHeaderLimit(withPeer(h)))),
 		Protocols:         protocols,
 		ReadHeaderTimeout: s.cfg.SetupTimeout,
 		IdleTimeout:       s.cfg.IdleTimeout,

@@ -59,19 +59,21 @@ func (h *head) requestLine(line string) bool {
 
 // parsePath parses the path like url.ParseRequestURI, with a shortcut for plain paths.
 func (h *head) parsePath() bool {
+	isPlain := true
 	for i := range len(h.path) {
-		switch k := kinds[h.path[i]]; {
-		case k&plain != 0:
-		case k&visible == 0:
+		k := kinds[h.path[i]]
+		if k&visible == 0 {
 			return false
-		default:
-			u, err := url.ParseRequestURI(h.path)
-			h.url = u
-			return err == nil
 		}
+		isPlain = isPlain && k&plain != 0
 	}
-	h.url = &url.URL{Path: h.path}
-	return true
+	if isPlain {
+		h.url = &url.URL{Path: h.path}
+		return true
+	}
+	u, err := url.ParseRequestURI(h.path)
+	h.url = u
+	return err == nil
 }
 
 // request returns the request of a head.

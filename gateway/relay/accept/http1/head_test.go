@@ -60,6 +60,8 @@ var others = []string{
 	"GET / HTTP/1.1\r\nHost: a\r\nX: \x00\r\n\r\n",
 	"GET / HTTP/1.1\r\nHost: a\r\nX: \xff\r\n\r\n",
 	"GET / HTTP/1.1\r\nHost: a\r\nX Y: b\r\n\r\n",
+	"GET /a?b c HTTP/1.1\r\nHost: a\r\n\r\n",
+	"GET /a?\xff HTTP/1.1\r\nHost: a\r\n\r\n",
 	"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\na",
 	"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
 	"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1, 1\r\n\r\na",
