@@ -99,7 +99,7 @@ func logged(tb testing.TB, cfg telemetry.AccessLogConfig, recs ...*telemetry.Rec
 func sample() *telemetry.Record {
 	return &telemetry.Record{
 		Call: &call.Call{
-			Tenant: "default", Path: "/selu.capability.v1.Capability/Invoke", Service: "selu.capability.v1.Capability",
+			Tenant: "default", Path: "/selu.capability.v1.Capability/Invoke",
 			Method: call.Invoke, Dialect: call.Live, Capability: "weather", Tool: "get_current_weather",
 			Session: "secret-session",
 		},
