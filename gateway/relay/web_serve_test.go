@@ -302,13 +302,18 @@ func TestWebRequest(t *testing.T) {
 		}
 	}))
 	for proto, c := range webClients(t, clientTLS) {
-		resp, err := c.Get("https://" + addr + "/a")
-		check.Must(t, err)
-		_ = resp.Body.Close()
-		r, second := check.Received(t, got, "the result"), proto == "HTTP/2.0"
-		local := strings.HasPrefix(r.remote, "127.0.0.1:")
-		if !local || r.secure != second || (r.value == "/a") != second || r.server == nil {
-			t.Errorf("%s: %+v; local %+v", proto, r, local)
+		for _, header := range []string{"X-Any", "Pragma"} { // net/http's server has a request with the second one
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+addr+"/a", http.NoBody)
+			check.Must(t, err)
+			req.Header.Set(header, "x")
+			resp, err := c.Do(req)
+			check.Must(t, err)
+			_ = resp.Body.Close()
+			r, second := check.Received(t, got, "the result"), proto == "HTTP/2.0"
+			local := strings.HasPrefix(r.remote, "127.0.0.1:")
+			if !local || !r.secure || (r.value == "/a") != second || r.server == nil {
+				t.Errorf("%s, %s: %+v; local %+v", proto, header, r, local)
+			}
 		}
 	}
 }

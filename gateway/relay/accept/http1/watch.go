@@ -12,10 +12,10 @@ const watchAfter = 20 * time.Millisecond
 
 // watch reads from the connection while a request is served, to notice that its client disconnects.
 type watch struct {
-	conn  *conn
-	timer *time.Timer
+	conn *conn
 
 	mu      sync.Mutex
+	timer   *time.Timer        // calls read
 	over    sync.Cond          // signals that reading is false
 	cancel  context.CancelFunc // of the request; nil means none
 	body    *body              // of the request
@@ -28,8 +28,8 @@ type watch struct {
 // begin is called before the handler, and end after it.
 func (w *watch) begin(cancel context.CancelFunc, b *body) {
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.cancel, w.body = cancel, b
-	w.mu.Unlock()
 	if w.timer == nil {
 		w.timer = time.AfterFunc(watchAfter, w.read)
 	} else {
@@ -38,9 +38,9 @@ func (w *watch) begin(cancel context.CancelFunc, b *body) {
 }
 
 func (w *watch) end() {
-	w.timer.Stop()
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.timer.Stop()
 	w.cancel, w.body = nil, nil
 	if !w.reading {
 		return
