@@ -53,6 +53,12 @@ func TestWaitIn(t *testing.T) {
 		ended <- r.Context().Err()
 	})
 	_, addr := serveRelay(t, relay.Config{}, &forwarder{}, h)
+	cancelRequest(ctx, t, addr, ended)
+}
+
+// cancelRequest makes a request over HTTP/2 that its handler cancels by ctx. ended receives the error of its context.
+func cancelRequest(ctx context.Context, t *testing.T, addr string, ended <-chan error) {
+	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/", nil)
 	check.Must(t, err)
 	if resp, err := webClients(t, nil)["HTTP/2.0"].Do(req); err == nil {

@@ -3,10 +3,10 @@ package relay
 import (
 	"net/http"
 	"net/textproto"
-	"net/url"
 	"strconv"
 	"strings"
 
+	"github.com/capgate/capgate/gateway/relay/accept/http1"
 	"github.com/capgate/capgate/gateway/relay/hpack"
 )
 
@@ -51,7 +51,7 @@ func (e *webEnd) keepAll(list *hpack.List, fields []hpack.Field) []hpack.Field {
 // request returns the handler's request; nil means that the path is invalid. The relay has checked everything else,
 // see checkRequest.
 func (e *webEnd) request() *http.Request {
-	target := e.url()
+	target := http1.ParsePath(e.path, &e.target)
 	if target == nil {
 		return nil
 	}
@@ -83,29 +83,6 @@ func (e *webEnd) request() *http.Request {
 	}
 	return req.WithContext(&e.ctx)
 }
-
-// url parses the path like url.ParseRequestURI, with a shortcut for plain paths.
-func (e *webEnd) url() *url.URL {
-	for i := range len(e.path) {
-		if !plainPath[e.path[i]] {
-			u, err := url.ParseRequestURI(e.path)
-			if err != nil {
-				return nil
-			}
-			return u
-		}
-	}
-	e.target.Path = e.path
-	return &e.target
-}
-
-// plainPath marks the characters of paths that all URL parsers treat alike.
-var plainPath = func() (t [256]bool) {
-	for _, b := range []byte("/-_.~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") {
-		t[b] = true
-	}
-	return t
-}()
 
 // makeHeader returns a header of fields that the relay has checked.
 func makeHeader(fields []hpack.Field) http.Header {

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/capgate/capgate/gateway/relay/accept/http1"
 	"github.com/capgate/capgate/gateway/relay/hpack"
 )
 
@@ -171,7 +172,7 @@ func (w *webWriter) Write(p []byte) (int, error) {
 	if !w.wrote {
 		w.WriteHeader(http.StatusOK)
 	}
-	if !hasBody(w.status) {
+	if !http1.HasBody(w.status) {
 		return 0, http.ErrBodyNotAllowed
 	}
 	if w.written += int64(len(p)); w.declared >= 0 && w.written > w.declared {
@@ -192,11 +193,6 @@ func (w *webWriter) Write(p []byte) (int, error) {
 		return 0, err
 	}
 	return n, nil
-}
-
-// hasBody reports whether a response with such a status may have a body (RFC 9110 §6.4.1).
-func hasBody(status int) bool {
-	return status != http.StatusNoContent && status != http.StatusNotModified
 }
 
 // Flush implements http.Flusher.
@@ -245,10 +241,10 @@ func (w *webWriter) complete(p []byte, done bool) {
 	switch headOnly := w.end.method == http.MethodHead; {
 	case w.length != "":
 		w.fields = appendField(w.fields, "content-length", w.length)
-	case !w.sized && done && hasBody(w.status) && (size > 0 || !headOnly):
+	case !w.sized && done && http1.HasBody(w.status) && (size > 0 || !headOnly):
 		w.fields = appendField(w.fields, "content-length", strconv.Itoa(size))
 	}
-	if !w.typed && !w.encoded && hasBody(w.status) && size > 0 {
+	if !w.typed && !w.encoded && http1.HasBody(w.status) && size > 0 {
 		if w.pending > 0 {
 			p = append(w.end.held(), p...)
 		}

@@ -340,15 +340,7 @@ func TestWebContext(t *testing.T) {
 		<-r.Context().Done()
 		ended <- r.Context().Err()
 	}))
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/", nil)
-	check.Must(t, err)
-	if resp, err := webClients(t, nil)["HTTP/2.0"].Do(req); err == nil {
-		_ = resp.Body.Close()
-		t.Error("a request that was canceled has a response")
-	}
-	if err := check.Received(t, ended, "the end"); !errors.Is(err, context.Canceled) {
-		t.Errorf("the context of a stream that was reset ends with %v", err)
-	}
+	cancelRequest(ctx, t, addr, ended)
 }
 
 // TestWebManyAtOnce: requests and responses of all sizes share few connections and stay apart.

@@ -14,8 +14,8 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// TestLateApprovalOfReusedMemory: a call that has ended is not told about an approval, although its memory belongs to
-// the next call, which is told about its own.
+// TestLateApprovalOfReusedMemory: a notification of an approval for a call that has ended does not reach the next call,
+// which has its memory, and receives its own notification.
 func TestLateApprovalOfReusedMemory(t *testing.T) {
 	t.Parallel()
 	var late []func(call.Approval) time.Duration

@@ -57,23 +57,31 @@ func (h *head) requestLine(line string) bool {
 	return h.parsePath()
 }
 
-// parsePath parses the path like url.ParseRequestURI, with a shortcut for plain paths.
+// parsePath parses the path, of visible characters.
 func (h *head) parsePath() bool {
-	isPlain := true
 	for i := range len(h.path) {
-		k := kinds[h.path[i]]
-		if k&visible == 0 {
+		if kinds[h.path[i]]&visible == 0 {
 			return false
 		}
-		isPlain = isPlain && k&plain != 0
 	}
-	if isPlain {
-		h.url = &url.URL{Path: h.path}
-		return true
+	h.url = ParsePath(h.path, new(url.URL))
+	return h.url != nil
+}
+
+// ParsePath parses a path like url.ParseRequestURI, with a shortcut for plain paths, which are stored in into. It
+// returns nil if the path is invalid.
+func ParsePath(path string, into *url.URL) *url.URL {
+	for i := range len(path) {
+		if kinds[path[i]]&plain == 0 {
+			u, err := url.ParseRequestURI(path)
+			if err != nil {
+				return nil
+			}
+			return u
+		}
 	}
-	u, err := url.ParseRequestURI(h.path)
-	h.url = u
-	return err == nil
+	into.Path = path
+	return into
 }
 
 // request returns the request of a head.

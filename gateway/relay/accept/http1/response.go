@@ -90,7 +90,7 @@ func (w *response) Write(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	if !hasBody(w.status) {
+	if !HasBody(w.status) {
 		return 0, http.ErrBodyNotAllowed
 	}
 	if w.written += int64(len(p)); w.declared >= 0 && w.written > w.declared {
@@ -174,11 +174,11 @@ func (w *response) send(p []byte) error {
 
 // reusable reports whether the client knows where the response ends, and may send another request.
 func (w *response) reusable() bool {
-	return !w.last && (w.method == http.MethodHead || w.declared < 0 || !hasBody(w.status) || w.declared == w.written)
+	return !w.last && (w.method == http.MethodHead || w.declared < 0 || !HasBody(w.status) || w.declared == w.written)
 }
 
-// hasBody reports whether a response with such a status may have a body (RFC 9110 §6.4.1).
-func hasBody(status int) bool {
+// HasBody reports whether a response with such a status may have a body (RFC 9110 §6.4.1).
+func HasBody(status int) bool {
 	return status >= 200 && status != http.StatusNoContent && status != http.StatusNotModified
 }
 

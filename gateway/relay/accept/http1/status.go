@@ -58,7 +58,7 @@ func (w *response) announce(name string) {
 // sendHead sends the rest of the head. start is the start of the body, or all of it if done is true.
 func (w *response) sendHead(start []byte, done bool) {
 	w.sent = true
-	headOnly, bodied := w.method == http.MethodHead, hasBody(w.status)
+	headOnly, bodied := w.method == http.MethodHead, HasBody(w.status)
 	out := w.conn.buf.out.AvailableBuffer()
 	length := w.declared
 	if length < 0 && done && !w.trailed && bodied && (len(start) > 0 || !headOnly) {
