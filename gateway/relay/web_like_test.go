@@ -11,17 +11,14 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/gateway/relay/accept/handlertest"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
 // peculiar holds handlers that rely on behavior of net/http's server.
-var peculiar = map[string]http.HandlerFunc{
-	"nothing":   func(http.ResponseWriter, *http.Request) {},
-	"a status":  func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) },
-	"two":       func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(201); w.WriteHeader(202) },
+var peculiar = handlertest.Peculiar(map[string]http.HandlerFunc{
 	"short":     func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>a short body") },
-	"in pieces": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(nil); _, _ = w.Write([]byte("{}")) },
 	"kept":      func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(pattern(1, 4096)) },
 	"long":      func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(pattern(1, 4097)) },
 	"very long": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(pattern(1, 1<<20)) },
@@ -36,7 +33,6 @@ var peculiar = map[string]http.HandlerFunc{
 		w.Header().Set("X-Late", "1")
 		_, _ = io.WriteString(w, "b")
 	},
-	"flushed at once": func(w http.ResponseWriter, _ *http.Request) { _ = http.NewResponseController(w).Flush() },
 	"flushed at last": func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "a")
 		w.(http.Flusher).Flush()
@@ -51,23 +47,8 @@ var peculiar = map[string]http.HandlerFunc{
 		w.Header().Set("ETag", `"1"`)
 		w.WriteHeader(http.StatusNotModified)
 	},
-	"typed": func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "a/b")
-		write(w, "<html>")
-	},
-	"not typed": func(w http.ResponseWriter, _ *http.Request) { w.Header()["Content-Type"] = nil; write(w, "<html>") },
-	"encoded": func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Encoding", "br")
-		write(w, "<html>")
-	},
-	"dated": func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Date", "once"); write(w, "x") },
-	"sized": func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", "3"); write(w, "abc") },
 	"not sized": func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", "many")
-		write(w, "abc")
-	},
-	"undersized": func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Length", "30")
 		write(w, "abc")
 	},
 	"headers": func(w http.ResponseWriter, _ *http.Request) {
@@ -80,12 +61,6 @@ var peculiar = map[string]http.HandlerFunc{
 		h.Set("Transfer-Encoding", "chunked")
 		write(w, "x")
 	},
-	"hints": func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Link", "</a.css>")
-		w.WriteHeader(http.StatusEarlyHints)
-		w.WriteHeader(http.StatusProcessing)
-		write(w, "x")
-	},
 	"trailers": func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Trailer", "X-One, x-two, Content-Length, X-Never")
 		write(w, "x")
@@ -94,22 +69,6 @@ var peculiar = map[string]http.HandlerFunc{
 		w.Header().Set("X-Three", "3")
 		w.Header().Set(http.TrailerPrefix+"X-Four", "4")
 		w.Header().Set(http.TrailerPrefix+"Content-Type", "5")
-	},
-	"trailers alone": func(w http.ResponseWriter, _ *http.Request) { w.Header().Set(http.TrailerPrefix+"X-One", "1") },
-	"a bad status": func(w http.ResponseWriter, _ *http.Request) {
-		defer func() {
-			if recover() == nil {
-				panic("no panic")
-			}
-			write(w, "x")
-		}()
-		w.WriteHeader(1000)
-	},
-	"abort": func(w http.ResponseWriter, _ *http.Request) { write(w, "x"); panic(http.ErrAbortHandler) },
-	"abort later": func(w http.ResponseWriter, _ *http.Request) {
-		write(w, "x")
-		w.(http.Flusher).Flush()
-		panic(http.ErrAbortHandler)
 	},
 	"request": func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -123,7 +82,7 @@ var peculiar = map[string]http.HandlerFunc{
 			}
 		}
 	},
-}
+})
 
 func write(w io.Writer, text string) { _, _ = io.WriteString(w, text) }
 

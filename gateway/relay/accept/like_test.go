@@ -14,17 +14,14 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/gateway/relay/accept"
+	"github.com/capgate/capgate/gateway/relay/accept/handlertest"
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // peculiar holds handlers that rely on behavior of net/http's server.
-var peculiar = map[string]http.HandlerFunc{
-	"nothing":   func(http.ResponseWriter, *http.Request) {},
-	"a status":  func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) },
+var peculiar = handlertest.Peculiar(map[string]http.HandlerFunc{
 	"an own":    func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(777); write(w, "x") },
-	"two":       func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(201); w.WriteHeader(202) },
 	"short":     func(w http.ResponseWriter, _ *http.Request) { write(w, "<html>a short body") },
-	"in pieces": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(nil); _, _ = w.Write([]byte("{}")) },
 	"kept":      func(w http.ResponseWriter, _ *http.Request) { write(w, strings.Repeat("x", 2048)) },
 	"long":      func(w http.ResponseWriter, _ *http.Request) { write(w, strings.Repeat("x", 2049)) },
 	"very long": func(w http.ResponseWriter, _ *http.Request) { write(w, strings.Repeat("x", 1<<20)) },
@@ -39,7 +36,6 @@ var peculiar = map[string]http.HandlerFunc{
 		w.Header().Set("X-Late", "1")
 		write(w, "b")
 	},
-	"flushed at once": func(w http.ResponseWriter, _ *http.Request) { _ = http.NewResponseController(w).Flush() },
 	"no content": func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", "1")
 		w.WriteHeader(http.StatusNoContent)
@@ -52,25 +48,10 @@ var peculiar = map[string]http.HandlerFunc{
 		w.Header().Set("Content-Type", "a/b")
 		w.WriteHeader(http.StatusNotModified)
 	},
-	"typed": func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "a/b")
-		write(w, "<html>")
-	},
-	"not typed": func(w http.ResponseWriter, _ *http.Request) { w.Header()["Content-Type"] = nil; write(w, "<html>") },
-	"encoded": func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Encoding", "br")
-		write(w, "<html>")
-	},
-	"dated": func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Date", "once"); write(w, "x") },
-	"sized": func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", "3"); write(w, "abc") },
 	"not sized": func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", "many")
 		write(w, "abc")
 		_ = http.NewResponseController(w).Flush()
-	},
-	"undersized": func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Length", "30")
-		write(w, "abc")
 	},
 	"oversized": func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", "3")
@@ -92,12 +73,6 @@ var peculiar = map[string]http.HandlerFunc{
 		write(w, "x")
 	},
 	"last": func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Connection", "close"); write(w, "x") },
-	"hints": func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Link", "</a.css>")
-		w.WriteHeader(http.StatusEarlyHints)
-		w.WriteHeader(http.StatusProcessing)
-		write(w, "x")
-	},
 	"trailers": func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Trailer", "X-One, x-two, Content-Length, X-Never")
 		write(w, "x")
@@ -105,22 +80,6 @@ var peculiar = map[string]http.HandlerFunc{
 		w.Header().Set("X-Two", "2")
 		w.Header().Set("X-Three", "3")
 		w.Header().Set(http.TrailerPrefix+"X-Four", "4")
-	},
-	"trailers alone": func(w http.ResponseWriter, _ *http.Request) { w.Header().Set(http.TrailerPrefix+"X-One", "1") },
-	"a bad status": func(w http.ResponseWriter, _ *http.Request) {
-		defer func() {
-			if recover() == nil {
-				panic("no panic")
-			}
-			write(w, "x")
-		}()
-		w.WriteHeader(1000)
-	},
-	"abort": func(w http.ResponseWriter, _ *http.Request) { write(w, "x"); panic(http.ErrAbortHandler) },
-	"abort later": func(w http.ResponseWriter, _ *http.Request) {
-		write(w, "x")
-		w.(http.Flusher).Flush()
-		panic(http.ErrAbortHandler)
 	},
 	"request": func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -136,7 +95,7 @@ var peculiar = map[string]http.HandlerFunc{
 		_, isAddr := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 		_, _ = fmt.Fprintln(w, isServer, isAddr, r.Context().Value("other"))
 	},
-}
+})
 
 func write(w io.Writer, text string) { _, _ = io.WriteString(w, text) }
 
